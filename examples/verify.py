@@ -112,7 +112,7 @@ def hashes(texts):
 
 
 def public(key):
-    """A key, as `name+id+base64`; its id is its own."""
+    """A key, as `name+id+base64`; its id is its own. The name has no `+`, and base64 may: the first two part it."""
     name, id, rest = key.split("+", 2)
     raw = base64.b64decode(rest, validate=True)
     is_spelled = name and not re.search(r"\s", name) and base64.b64encode(raw).decode() == rest
@@ -315,7 +315,7 @@ def main():
     try:
         public(trusted)
     except (IndexError, ValueError):
-        sys.exit(f"{sys.argv[2]} is no public key: expected `name+id+key`, as audit.pub has it")
+        sys.exit(f"{sys.argv[2]} is no public key: expected `name+id+key`, as audit.pub has it; the name has no blank and no `+`")
     try:
         bundle = parsed(text)
         is_bundle = any(name in bundle for name in ("format", "entries", "leaves"))

@@ -1274,6 +1274,12 @@ pub struct Halt {
     /// Since when.
     #[prost(message, optional, tag = "9")]
     pub time: ::core::option::Option<::prost_types::Timestamp>,
+    /// On which machine the file HALT lies, where servers on several may share the store; empty else.
+    #[prost(string, tag = "10")]
+    pub host: ::prost::alloc::string::String,
+    /// Where it lies there, for whoever sees all of the store; empty else.
+    #[prost(string, tag = "11")]
+    pub path: ::prost::alloc::string::String,
     /// What is stopped.
     #[prost(oneof = "halt::Scope", tags = "2, 3, 4, 5")]
     pub scope: ::core::option::Option<halt::Scope>,
@@ -1302,6 +1308,9 @@ pub struct ReleaseHaltRequest {
     /// Which one.
     #[prost(string, tag = "1")]
     pub halt_id: ::prost::alloc::string::String,
+    /// Why, on one line; may be left out. The store's own log has it.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseHaltResponse {

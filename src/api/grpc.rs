@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 
 use crate::api::times::millis;
 use crate::api::{
-    Doorkeeper, Shown, audit, brought, convert, given, halts, people, receipts, replicas,
+    Doorkeeper, RUN_ID, Shown, audit, brought, convert, given, halts, people, receipts, replicas,
     resources, status,
 };
 use crate::engine::{
@@ -84,7 +84,7 @@ fn begun(begun: Begun) -> Response<Events> {
     if let Ok(mut run) = run {
         // No two calls tell the same one: neither side is to put it into its table of headers.
         run.set_sensitive(true);
-        response.metadata_mut().insert("x-holdpoint-run-id", run);
+        response.metadata_mut().insert(RUN_ID, run);
     }
     failpoint::hit("api.before_ack");
     response
@@ -218,7 +218,7 @@ impl Orchestrator for Service {
             output: view.output().map(Json::from),
             grants: view.run.grants.iter().map(resources::grant).collect(),
             rules: view.run.rules_in_force().into_iter().map(resources::rule).collect(),
-            halts: halts::standing(&self.engine, &view.run),
+            halts: halts::standing(&self.engine, &view.run, &who),
         }))
     }
 
@@ -370,8 +370,8 @@ impl Orchestrator for Service {
         &self,
         request: Request<pb::ListHaltsRequest>,
     ) -> Reply<pb::ListHaltsResponse> {
-        self.who(&request)?;
-        Ok(Response::new(halts::list(&self.engine)))
+        let who = self.who(&request)?;
+        Ok(Response::new(halts::list(&self.engine, &who)))
     }
 
     async fn list_replicas(

@@ -27,7 +27,7 @@ pub(super) async fn halt(
     };
     let wish = HaltRequest { scope, reason: request.reason, key: request.idempotency_key };
     let halt = engine.halt(wish, who).await.map_err(status::of)?;
-    Ok(pb::HaltResponse { halt: Some(told(&halt)) })
+    Ok(pb::HaltResponse { halt: Some(told(&halt, who)) })
 }
 
 pub(super) async fn release(
@@ -35,8 +35,9 @@ pub(super) async fn release(
     request: &pb::ReleaseHaltRequest,
     who: &Principal,
 ) -> Result<pb::ReleaseHaltResponse, Status> {
-    let halt = engine.release_halt(&request.halt_id, who).await.map_err(status::of)?;
-    Ok(pb::ReleaseHaltResponse { halt: Some(told(&halt)) })
+    let pb::ReleaseHaltRequest { halt_id, reason } = request;
+    let halt = engine.release_halt_for(halt_id, reason, who).await.map_err(status::of)?;
+    Ok(pb::ReleaseHaltResponse { halt: Some(told(&halt, who)) })
 }
 
 pub(super) async fn release_store(
@@ -53,16 +54,21 @@ pub(super) async fn release_store(
     })
 }
 
-pub(super) fn list(engine: &Engine) -> pb::ListHaltsResponse {
-    pb::ListHaltsResponse { halts: engine.halts_listed().0.iter().map(told).collect() }
+pub(super) fn list(engine: &Engine, who: &Principal) -> pb::ListHaltsResponse {
+    let halts = engine.halts_listed();
+    pb::ListHaltsResponse { halts: halts.0.iter().map(|halt| told(halt, who)).collect() }
 }
 
 /// Those that a run stands at.
-pub(super) fn standing(engine: &Engine, run: &Run) -> Vec<pb::Halt> {
-    halt::standing(&engine.halts(), run).into_iter().map(told).collect()
+pub(super) fn standing(engine: &Engine, run: &Run, who: &Principal) -> Vec<pb::Halt> {
+    let halts = engine.halts();
+    halt::standing(&halts, run).into_iter().map(|halt| told(halt, who)).collect()
 }
 
-fn told(halt: &Halt) -> pb::Halt {
+/// One, as somebody is told of it: where on a machine a server's data lies is for whoever operates that.
+fn told(halt: &Halt, who: &Principal) -> pb::Halt {
+    let (host, path) = halt.lies_at().unwrap_or_default();
+    let path = if who.sees_store() { path } else { "" };
     let scope = match &halt.scope {
         Scope::All => Told::All(true),
         Scope::Workflow(name) => Told::WorkflowId(name.clone()),
@@ -76,5 +82,7 @@ fn told(halt: &Halt) -> pb::Halt {
         principal: halt.by.clone(),
         door: halt.door.clone(),
         time: Some(time(halt.at)),
+        host: host.to_owned(),
+        path: path.to_owned(),
     }
 }

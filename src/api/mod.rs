@@ -39,6 +39,8 @@ fn given(text: String) -> Option<String> {
 
 /// The header, and the metadata, by which a service says for whom it speaks.
 pub const ON_BEHALF_OF: &str = "x-holdpoint-on-behalf-of";
+/// The header, and the metadata, that names the run of a call that has done something.
+pub const RUN_ID: &str = "x-holdpoint-run-id";
 
 /// What a caller shows of who it is.
 #[derive(Debug, Clone, Copy, Default)]

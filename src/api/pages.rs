@@ -92,7 +92,7 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
     let (status, told) = readiness(&pages);
     let mut told = told.to_owned();
     for halt in &pages.engine.halts_listed().0 {
-        let (what, by, reason) = (halt.scope.words(), &halt.by, &halt.reason);
+        let (what, by, reason) = (halt.scope.words(), halt.by_whom(), &halt.reason);
         told = format!("{told}halted: {what} (by {by}: {reason})\n");
     }
     let sharing = pages.engine.replicas_known();

@@ -7,6 +7,7 @@ use crate::api::status;
 use crate::engine::{Engine, Receipt};
 use crate::kernel::Principal;
 use crate::kernel::evidence::handover::Handover;
+use crate::kernel::evidence::receipt::written;
 use crate::wire::v1 as pb;
 
 /// What gRPC asks for.
@@ -50,9 +51,9 @@ pub(super) fn brief(receipt: &Receipt) -> Value {
     })
 }
 
-/// As it is handed out in JSON.
+/// As it is handed out in JSON. What it has no proof of yet is left out, as in a reply.
 pub(super) fn json(receipt: &Receipt) -> Value {
-    json!({
+    written(json!({
         "run_id": receipt.run.as_str(),
         "sequence": receipt.sequence,
         "leaf": receipt.leaf,
@@ -62,5 +63,32 @@ pub(super) fn json(receipt: &Receipt) -> Value {
         "head": receipt.head,
         "key": receipt.key,
         "keys": receipt.keys,
-    })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::RunId;
+    use crate::kernel::evidence::Hash;
+
+    #[test]
+    fn a_receipt_without_a_proof_has_one_form_at_every_door() {
+        let bare = Receipt {
+            run: RunId::parse("run_01k9zq3v7m8n4p5r6s7t8v9w0x").unwrap(),
+            sequence: 7,
+            leaf: "{}".into(),
+            hash: Hash::of(&[b"leaf"]),
+            index: None,
+            proof: Vec::new(),
+            head: None,
+            key: None,
+            keys: Vec::new(),
+        };
+        assert_eq!(json(&bare), brief(&bare));
+        let proven = Receipt { index: Some(0), head: Some("note".into()), ..bare };
+        let told = json(&proven);
+        assert_eq!((&told["index"], &told["head"]), (&0.into(), &"note".into()));
+        assert_eq!(told.get("keys"), None, "the key has never changed: {told}");
+    }
 }

@@ -107,6 +107,7 @@ fn code_of(refusal: &Refusal) -> Code {
         Refusal::UnknownWorkflow(_)
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
+        | Refusal::PrunedRun(_)
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::UnknownCode { .. }
@@ -156,7 +157,7 @@ fn code_of(refusal: &Refusal) -> Code {
 /// The same no at the A2A door, which has names of its own.
 pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
     match refusal {
-        Refusal::UnknownRun(_) => Kind::TaskNotFound,
+        Refusal::UnknownRun(_) | Refusal::PrunedRun(_) => Kind::TaskNotFound,
         Refusal::RunOver { .. }
         | Refusal::AlreadyAnswered { .. }
         | Refusal::AlreadyCounted { .. }
@@ -238,6 +239,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> HashMap<String, String> {
         | Refusal::BrokenWorkflow { .. }
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
+        | Refusal::PrunedRun(_)
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::AlreadyCounted { .. }

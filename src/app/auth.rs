@@ -72,6 +72,8 @@ pub(super) struct Keyed {
     secret: OnceLock<[u8; 32]>,
     /// What no pass is made with any more, though some were.
     before: OnceLock<[u8; 32]>,
+    /// The same, of servers over a database whose signing key was changed, while the one before is named.
+    handed: OnceLock<[u8; 32]>,
     /// The people whom the settings name.
     people: BTreeSet<String>,
     data: PathBuf,
@@ -109,6 +111,7 @@ impl Keyed {
             wants_key: AtomicBool::new(false),
             secret: OnceLock::new(),
             before: OnceLock::new(),
+            handed: OnceLock::new(),
             people,
             data: data.to_path_buf(),
             void: Void::open(data)?,
@@ -141,6 +144,13 @@ impl Keyed {
         self.wants_key.store(true, Ordering::Release);
         self.changes.send_replace(());
         kept
+    }
+
+    /// Takes passes that were made with this, too, where there is something; the first one stays.
+    pub(super) fn take_also(&self, secret: Option<[u8; 32]>) {
+        if let Some(secret) = secret {
+            self.handed.get_or_init(|| secret);
+        }
     }
 
     /// Refuses keys that nobody could tell from the people whom the settings name.
@@ -215,7 +225,7 @@ impl Keyed {
 
     /// Whether a pass has this code by what they are made with, or were before.
     fn has_made(&self, code: &[u8], (key, until, chance): (&Key, Millis, &str)) -> bool {
-        let secrets = [self.secret.get(), self.before.get()];
+        let secrets = [self.secret.get(), self.before.get(), self.handed.get()];
         secrets.into_iter().flatten().any(|secret| {
             let made = code_by(secret, key, until, chance);
             made.is_some_and(|made| made.verify_slice(code).is_ok())
@@ -478,6 +488,30 @@ mod tests {
         let kept = OpenOptions::new().write(true).open(folder.path().join(BEFORE)).unwrap();
         kept.set_modified(std::time::UNIX_EPOCH).unwrap();
         assert!(!is_in(&two) && !folder.path().join(BEFORE).exists());
+    }
+
+    #[test]
+    fn passes_of_the_key_before_are_taken_where_that_is_named_and_none_are_made_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let ada = Keys::add(&path, "ada", Role::User, "").unwrap();
+        let open = |shared: u8| {
+            fs::write(folder.path().join(FILE), [shared; 32]).unwrap();
+            let keys = Keys::load(&path).unwrap();
+            let clock = Arc::new(SystemClock);
+            Keyed::open(Some(keys), BTreeSet::new(), folder.path(), clock).unwrap()
+        };
+        let is_in = |door: &Keyed, pass: &str| door.admit_pass(pass, Millis(1), "console").is_ok();
+        let old = open(7).pass(&ada, Millis(9)).unwrap();
+        let door = open(8);
+        door.take_also(None);
+        assert!(!is_in(&door, &old), "nobody names the key before");
+        door.take_also(Some([7; 32]));
+        let new = door.pass(&ada, Millis(9)).unwrap();
+        assert!(is_in(&door, &old) && is_in(&door, &new));
+        assert!(!is_in(&open(7), &new), "it is the new key's");
+        door.void_pass(&old, Millis(1));
+        assert!(!is_in(&door, &old), "who signs out is out");
     }
 
     #[test]

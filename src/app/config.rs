@@ -135,13 +135,13 @@ pub struct Settings {
     /// The private key that heads of the log of decisions are signed with, Ed25519 as PKCS#8 in PEM, made if it is not there; with `audit_signer`, its public key (`HOLDPOINT_AUDIT_KEY`; default: audit.key in the data directory)
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     pub audit_key: Option<String>,
-    /// The private key that signed them before this one, to have it sign which comes after it: needed once, when the key is changed (`HOLDPOINT_AUDIT_KEY_BEFORE`)
+    /// The private key that signed those heads before this one, to have it sign which comes after it: needed once, when the key is changed (`HOLDPOINT_AUDIT_KEY_BEFORE`)
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide_short_help = true)]
     pub audit_key_before: Option<String>,
     /// A command that signs those heads instead: the text on stdin, the signature in base64 on stdout (`HOLDPOINT_AUDIT_SIGNER`)
     #[arg(long, global = true, value_name = "CMD", help_heading = HEADING, hide_short_help = true)]
     pub audit_signer: Option<String>,
-    /// The command that signed them before, where the key before is behind one (`HOLDPOINT_AUDIT_SIGNER_BEFORE`)
+    /// The command that signed those heads before, where the key before is behind one (`HOLDPOINT_AUDIT_SIGNER_BEFORE`)
     #[arg(long, global = true, value_name = "CMD", help_heading = HEADING, hide_short_help = true)]
     pub audit_signer_before: Option<String>,
     /// How often a head is signed where anything is new, in seconds (`HOLDPOINT_AUDIT_SECONDS`; default: 5)

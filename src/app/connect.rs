@@ -63,7 +63,7 @@ pub async fn connect(
 ) -> Result<Connection, AppError> {
     let bearer = client::Bearer::new(config.api_key.as_deref())?;
     // What is in a database is worked on by servers; the one that has this data directory is at hand.
-    let at_hand = || store::server_here(config).filter(|_| reach != Reach::Nothing);
+    let at_hand = || store::at_hand(config, reach);
     if let Some(server) = config.server.clone().or_else(at_hand) {
         let client = client::dial(&server, bearer).await?;
         return Ok(Connection { client, embedded: false, place: server, way: None });

@@ -24,6 +24,24 @@ impl SharedKeys {
 }
 
 impl SharedKeys {
+    /// Whether whoever shows no key is good: as long as there are none, and the first ends that, wherever it is made. What
+    /// is kept and cannot be used here is no leave either.
+    async fn vouch_for_local(&self) -> Result<Vouched, Fault> {
+        let seen = self.door.guard();
+        if self.door.keys().is_some() {
+            return Ok(Vouched::Unknown);
+        }
+        if self.door.is_confirmed() && seen == shared::guard(None) {
+            return Ok(Vouched::Good(Some(seen)));
+        }
+        let text = shared::written(&*self.journal).await?;
+        let kept = text.as_deref().map(shared::read).transpose();
+        let kept = kept.map_err(|error| Fault::Retriable(error.to_string()))?;
+        let are_none = kept.is_none_or(|keys| keys.list().is_empty());
+        let guard = || Some(shared::guard(text.as_deref()));
+        Ok(if are_none { Vouched::Good(guard()) } else { Vouched::Unknown })
+    }
+
     /// Whether that very key is among these, and whoever a service's speaks for is still somebody.
     fn are_both_known(&self, keys: &Keys, shown: &Key, who: &Principal) -> bool {
         let is_for_another = who.known.assurance == Assurance::Vouched;
@@ -35,7 +53,7 @@ impl SharedKeys {
 impl Credentials for SharedKeys {
     async fn vouch(&self, who: &Principal) -> Result<Vouched, Fault> {
         let name = match &who.known.credential {
-            Credential::Machine => return Ok(Vouched::Good(None)),
+            Credential::Machine => return self.vouch_for_local().await,
             Credential::Key(name) | Credential::Pass(name) | Credential::Service(name) => name,
         };
         // First: keys that come in while this is looked at have another.
@@ -128,7 +146,41 @@ mod tests {
         assert!(!is_good(&known, &bob).await, "nobody has looked for two seconds");
         assert!(is_good(&known, &ada).await);
         assert!(!is_good(&known, &Principal::new("eve", Role::User, "grpc")).await);
-        assert!(is_good(&known, &Principal::local("console")).await);
+        assert!(!is_good(&known, &Principal::local("console")).await, "there are keys");
+    }
+
+    #[tokio::test]
+    async fn k7_whoever_shows_no_key_rests_on_there_being_none_when_their_word_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let (clock, journal) = (Arc::new(Hands::default()), store::memory().journal());
+        let door =
+            Keyed::open(None, BTreeSet::new(), folder.path(), Arc::clone(&clock) as Arc<dyn Clock>);
+        let door = Arc::new(door.unwrap());
+        let known = SharedKeys::new(Arc::clone(&door), Arc::clone(&journal));
+        let (local, none) = (Principal::local("grpc"), Vouched::Good(Some(shared::guard(None))));
+        clock.0.store(10_000, Ordering::SeqCst);
+        assert_eq!(known.vouch(&local).await.unwrap(), none, "it was looked");
+        door.confirm(10_000, None);
+        let (name, text) = shared::record(&Keys::default()).unwrap();
+        assert_eq!(known.vouch(&local).await.unwrap(), none, "it was seen just now");
+        // Somebody makes the first one elsewhere: here nobody has heard of it, and the database is asked.
+        Keys::add(&path, "ada", Role::User, "").unwrap();
+        let (_, first) = shared::record(&Keys::load(&path).unwrap()).unwrap();
+        journal.remember(name, &first).await.unwrap();
+        known.doubt();
+        assert_eq!(known.vouch(&local).await.unwrap(), Vouched::Unknown);
+        // What is kept without any in it lets in, by those words and no others.
+        journal.remember(name, &text).await.unwrap();
+        door.confirm(10_000, Some(&text));
+        let empty = Vouched::Good(Some(shared::guard(Some(&text))));
+        assert_eq!(known.vouch(&local).await.unwrap(), empty);
+        // Keys that are there and cannot be used here are no leave, though the door has none.
+        journal.remember(name, &first).await.unwrap();
+        door.confirm(10_000, Some(&first));
+        assert_eq!(known.vouch(&local).await.unwrap(), Vouched::Unknown);
+        door.take(Keys::load(&path).unwrap()).unwrap();
+        assert_eq!(known.vouch(&local).await.unwrap(), Vouched::Unknown);
     }
 
     #[tokio::test]

@@ -167,9 +167,13 @@ fn as_written(loaded: &Loaded) -> Result<Entry, Box<Problem>> {
     }
 }
 
-fn discovered(loaded: &Loaded, found: Workflow) -> Result<Entry, Box<Problem>> {
+fn discovered(loaded: &Loaded, mut found: Workflow) -> Result<Entry, Box<Problem>> {
     if let Some(problem) = unbound(loaded, &found) {
         return Err(Box::new(problem));
+    }
+    // What earlier builds have kept stands there as the servers said it.
+    for tool in found.tools.values_mut() {
+        tool.parameters = tool.parameters.take().map(secret::made_plain);
     }
     let found = secret::noticed(found);
     let digest = digest::of(&serde_json::to_value(&found).unwrap_or_default());
@@ -216,4 +220,31 @@ fn keep(path: &PathBuf, workflow: &Workflow) {
 
 fn read(path: &Path) -> Option<Workflow> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::definition::load_text;
+
+    #[test]
+    fn what_an_earlier_build_has_kept_of_a_server_is_marked_however_that_was_spelled() {
+        let file = json!({
+            "name": "w", "pattern": "sequential", "steps": [{"agent": "a"}],
+            "models": {"m": {"provider": "scripted", "script": [{"say": "hm"}]}},
+            "mcp": {"s": {"command": ["nobody"]}}, "agents": {"a": {"tools": ["s.act"]}},
+        });
+        let loaded = load_text("w.yaml", &file.to_string(), &|_| Err(String::new())).unwrap();
+        for (said, marks) in [(json!("true"), true), (json!(1), true), (json!(false), false)] {
+            let mut kept = (*loaded.workflow).clone();
+            let schema = json!({"type": "object", "properties": {"pin": {"secret": said}}});
+            kept.tools.get_mut("s__act").unwrap().parameters = Some(schema);
+            let entry = discovered(&loaded, kept).unwrap();
+            let told = entry.workflow.tools["s__act"].parameters.as_ref();
+            let places = secret::places(told, &[], &json!({"pin": "4406"}));
+            assert_eq!((entry.workflow.secretive, places.len() == 1), (marks, marks), "{said}");
+        }
+    }
 }

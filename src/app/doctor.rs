@@ -7,6 +7,7 @@ use crate::app::offline::{check, half, place, seen};
 use crate::app::{AppError, Config, counted, keyring, people};
 use crate::definition;
 use crate::engine::halts_kept;
+use crate::kernel::BY_FILE;
 use crate::ports::brake::Brake as _;
 use crate::ports::identity::Identity;
 use crate::ports::{Journal, StoreReport};
@@ -71,12 +72,13 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
                 findings.push(Finding { subject: "keys".into(), is_ok: true, detail });
             }
             findings.extend(halts_finding(config, &*journal).await?);
-            let since = kept_head(config, &*journal).await?;
-            let against = verify::Against { since, ..verify::Against::default() };
+            let (since, kept_in) = kept_head(config, &*journal).await?.unzip();
+            let against = verify::Against { since, kept_in, ..verify::Against::default() };
             let verified = verify::verify(&*journal, &against, &|_| {}).await;
             journal.close().await;
             let verified = verified?;
             findings.push(evidence_finding(&verified));
+            findings.extend(tables_finding(&verified.report));
             store_finding(&verified.report, &place(config))
         }
     };
@@ -129,11 +131,11 @@ async fn halts_finding(
 ) -> Result<Option<Finding>, AppError> {
     let kept = halts_kept(journal).await?;
     let words = |what: &str, by: &str, why: &str| format!("{what}, by {by}: {why}");
-    let told = kept.0.iter().map(|halt| words(&halt.scope.words(), &halt.by, &halt.reason));
+    let told = kept.0.iter().map(|halt| words(&halt.scope.words(), &halt.by_whom(), &halt.reason));
     let mut told: Vec<_> = told.collect();
     // It is kept once somebody has heeded it.
     let pulled = HaltFile::in_dir(&config.data).pulled();
-    let pulled = pulled.filter(|_| kept.0.iter().all(|halt| halt.by != "file"));
+    let pulled = pulled.filter(|_| kept.0.iter().all(|halt| halt.by != BY_FILE));
     told.extend(pulled.map(|why| words("everything", "the file HALT", &why)));
     if told.is_empty() {
         return Ok(None);
@@ -150,6 +152,13 @@ fn evidence_finding(verified: &Verified) -> Finding {
     let told = wrong.iter().map(ToString::to_string).chain([verified.words()]);
     let detail = told.collect::<Vec<_>>().join("\n");
     Finding { subject: "evidence".into(), is_ok: wrong.is_empty(), detail }
+}
+
+/// What a database says of its tables: which schema they are, and what they lack that nobody is refused for.
+fn tables_finding(report: &StoreReport) -> Option<Finding> {
+    let detail = report.tables.join("\n");
+    let finding = Finding { subject: "tables".into(), is_ok: true, detail };
+    (!report.tables.is_empty()).then_some(finding)
 }
 
 fn store_finding(report: &StoreReport, place: &str) -> Finding {

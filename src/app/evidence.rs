@@ -2,7 +2,7 @@
 //! rooms below. Nothing is decided here, and nothing is opened that is not there.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::app::heads::Heads;
 use crate::app::looked::Looked;
@@ -11,9 +11,10 @@ use crate::app::{AppError, Config};
 use crate::kernel::RunId;
 use crate::kernel::evidence::bundle::{Bundle, Verdict};
 use crate::kernel::evidence::decided::Decided;
+use crate::kernel::evidence::leaf::{Place, Pruned};
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
 use crate::kernel::evidence::receipt::{Receipt, Standing};
-use crate::ports::evidence::ORIGIN;
+use crate::ports::evidence::{Lain, ORIGIN};
 use crate::ports::{Journal, Note};
 use crate::store::{self, verify};
 
@@ -32,7 +33,7 @@ impl Against {
     fn read(&self) -> Result<verify::Against, AppError> {
         let key = self.key.as_deref().map(|text| {
             let wrong = "expected a public key as `name+id+key`, or a file that has one: `audit.pub` in the data \
-                         directory does";
+                         directory does. The name has no blank and no `+`; the key is base64, which may have `+`";
             VerifyKey::parse(text).ok_or_else(|| AppError::Evidence(format!("--key: {wrong}")))
         });
         let since = self.since.as_deref().map(|note| {
@@ -40,7 +41,7 @@ impl Against {
             SignedHead::parse(note.trim_end())
                 .map_err(|what| AppError::Evidence(format!("--since: {what}")))
         });
-        Ok(verify::Against { key: key.transpose()?, since: since.transpose()? })
+        Ok(verify::Against { key: key.transpose()?, since: since.transpose()?, kept_in: None })
     }
 }
 
@@ -68,7 +69,7 @@ pub async fn verify(
     let journal = seen(config).await?;
     refuse_half(config, &*journal).await?;
     if against.since.is_none() {
-        against.since = kept_head(config, &*journal).await?;
+        (against.since, against.kept_in) = kept_head(config, &*journal).await?.unzip();
     }
     let verified = verify::go_on(&*journal, &against, looked, progress).await;
     journal.close().await;
@@ -76,11 +77,11 @@ pub async fn verify(
 }
 
 /// The last head of a store's log that lies beside the key that signs it, where the settings name that: a store that was put
-/// back has an older one of its own, and agrees with it.
+/// back has an older one of its own, and agrees with it. With the file that it lies in: nobody brought it.
 pub(super) async fn kept_head(
     config: &Config,
     journal: &dyn Journal,
-) -> Result<Option<SignedHead>, AppError> {
+) -> Result<Option<(SignedHead, PathBuf)>, AppError> {
     // One that was just imported has no log yet, and is another all the same.
     let origin = journal.remembered(ORIGIN).await?.unwrap_or_default();
     let audit = &config.audit;
@@ -93,8 +94,9 @@ pub(super) async fn kept_head(
              that was imported; `--since` with a head of the log that is meant compares them"
         )));
     }
-    let kept = heads.last(&origin)?.into_iter().filter_map(|note| SignedHead::parse(&note).ok());
-    Ok(kept.max_by_key(|kept| kept.head.size))
+    let kept = heads.kept(&origin)?.into_iter();
+    let kept = kept.filter_map(|(note, file)| Some((SignedHead::parse(&note).ok()?, file)));
+    Ok(kept.max_by_key(|(kept, _)| kept.head.size))
 }
 
 /// What a bundle came to.
@@ -128,7 +130,7 @@ pub struct Bundled {
 
 /// Checks a bundle, with nothing but a public key.
 pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError> {
-    let verify::Against { key, since } = against.read()?;
+    let verify::Against { key, since, .. } = against.read()?;
     if since.is_some() {
         let what = "--since holds a store against a head that was kept; a bundle has one head, and proves nothing of others";
         return Err(AppError::Evidence(what.into()));
@@ -188,7 +190,7 @@ pub struct Receipted {
 /// Checks a receipt alone, with nothing but a public key; nothing where the text is none.
 pub fn verify_receipt(text: &str, against: &Against) -> Result<Option<Receipted>, AppError> {
     let Some(receipt) = Receipt::read(text) else { return Ok(None) };
-    let verify::Against { key, since } = against.read()?;
+    let verify::Against { key, since, .. } = against.read()?;
     if since.is_some() {
         let what = "--since holds a store against a head that was kept; a receipt has one head, and proves nothing of others";
         return Err(AppError::Evidence(what.into()));
@@ -214,7 +216,8 @@ pub enum Secrets {
     Included,
 }
 
-/// Writes one run with all that proves it; false if there is no such run, and then nothing is noted of it.
+/// Writes one run with all that proves it; false if there is no such run, and then nothing is noted of it. One that was
+/// pruned is told to have been.
 pub async fn export_run(
     config: &Config,
     run: &str,
@@ -230,8 +233,13 @@ pub async fn export_run(
         let with = Some(secrets == Secrets::Included);
         note(&*journal, Note::Exported { run: Some(run.clone()), secrets: with }).await;
     }
+    let tombstone = journal.evidence().leaf(&Place::Tombstone(run.clone())).await;
     journal.close().await;
-    let Some(bundle) = bundle? else { return Ok(false) };
+    let Some(bundle) = bundle? else {
+        let Some(Lain { index, .. }) = tombstone? else { return Ok(false) };
+        let pruned = Pruned { run, leaf: index };
+        return Err(AppError::Evidence(format!("--run: {pruned}")));
+    };
     let bundle = match secrets {
         Secrets::LeftOut => bundle.redacted(),
         Secrets::Included => bundle,

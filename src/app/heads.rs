@@ -26,11 +26,17 @@ impl Heads {
 
     /// The last ones of a log.
     pub(super) fn last(&self, origin: &str) -> Result<Vec<String>, Fault> {
-        let mut notes = Vec::new();
+        Ok(self.kept(origin)?.into_iter().map(|(note, _)| note).collect())
+    }
+
+    /// The same, each with the file that it lies in.
+    pub(super) fn kept(&self, origin: &str) -> Result<Vec<(String, PathBuf)>, Fault> {
+        let mut kept = Vec::new();
         for path in self.own.iter().chain(&self.before) {
-            notes.extend(all(path)?.remove(origin).filter(|note| !note.is_empty()));
+            let note = all(path)?.remove(origin).filter(|note| !note.is_empty());
+            kept.extend(note.map(|note| (note, path.clone())));
         }
-        Ok(notes)
+        Ok(kept)
     }
 
     /// Another log that the key has signed, and its last head, where it was never said to sign this one.

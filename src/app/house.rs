@@ -28,7 +28,6 @@ use crate::app::{AppError, Config, people, policy, reload, store};
 use crate::definition::draw;
 use crate::engine::Engine;
 use crate::ports::{Introduction, Note};
-use crate::store::Announced;
 
 /// What serves one store.
 #[derive(Debug)]
@@ -37,20 +36,39 @@ pub(super) struct House {
     pub(super) front: Front,
     pub(super) supervisor: Arc<Supervisor>,
     address: SocketAddr,
-    /// Says where the house is, where its store is in a database.
-    _announced: Option<Announced>,
     /// Ends with the house.
     _beside: Vec<AbortOnDropHandle<()>>,
 }
 
+/// What is put around a world: the doors, who tells a supervisor of it, and what ends with it.
+type Furniture = (Front, Arc<Supervisor>, Vec<AbortOnDropHandle<()>>);
+
 impl House {
-    /// Puts everything around a world that stands. `keys` are those that are in force.
+    /// Puts everything around a world that stands. `keys` are those that are in force. Where that is refused the world is
+    /// shut down first: others who share the store would take it for a server that lives.
     pub(super) async fn furnish(
         config: &Config,
         mut world: Wiring,
         keys: Option<Keys>,
         address: SocketAddr,
     ) -> Result<Self, AppError> {
+        match Self::around(config, &mut world, keys, address).await {
+            Ok((front, supervisor, beside)) => {
+                Ok(Self { world, front, supervisor, address, _beside: beside })
+            }
+            Err(error) => {
+                world.shut_down(Duration::ZERO).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn around(
+        config: &Config,
+        world: &mut Wiring,
+        keys: Option<Keys>,
+        address: SocketAddr,
+    ) -> Result<Furniture, AppError> {
         let named = config.people.keys().cloned().collect();
         let posture =
             Posture::of(config, &world.engine.operator(), keys.as_ref(), world.clock.now());
@@ -61,6 +79,7 @@ impl House {
         let keyed = Keyed::open(keys, named, &config.data, Arc::clone(&world.clock))
             .map(Arc::new)
             .map_err(|source| AppError::Passes { data: config.data.clone(), source })?;
+        keyed.take_also(store::secret_before(config, &*world.store.journal()).await?);
         let (engine, settings, clock) =
             (world.engine.clone(), config.clone(), Arc::clone(&world.clock));
         // Who there is follows the keys: somebody whose key is gone is nobody (K8).
@@ -97,8 +116,8 @@ impl House {
             .store
             .announce(&address.to_string())
             .map_err(|source| AppError::Bind { listen: address, source })?;
-        let announced = store::announce(config, address);
-        let a2a = agents(config, &world, Some(address))?;
+        let a2a = agents(config, world, Some(address))?;
+        beside.extend(store::announce(config, address));
         beside.extend(world.watch_folder());
         let console = Console::new(world.engine.clone(), Arc::clone(&doorkeeper));
         let doors = (a2a, bridged(config, Duration::from_secs(config.silence_seconds)));
@@ -109,7 +128,7 @@ impl House {
         begins(&world.engine, address, summary).await;
         let (supervisor, reassuring) = Supervisor::beside(&world.engine);
         beside.push(reassuring);
-        Ok(Self { world, front, supervisor, address, _announced: announced, _beside: beside })
+        Ok((front, supervisor, beside))
     }
 
     /// Lets what is under way finish for as long as there is patience, and closes the store.
@@ -176,6 +195,11 @@ pub(super) fn agents(
         signer: config.a2a_card_key.as_deref().map(signer).transpose()?,
         changed: world.clock.now(),
     })
+}
+
+/// Refuses a key for agent cards that is none, before a store is opened for it.
+pub(super) fn refuse_card_key(config: &Config) -> Result<(), AppError> {
+    config.a2a_card_key.as_deref().map_or(Ok(()), |path| signer(path).map(drop))
 }
 
 /// Who signs agent cards.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::app::clock::SystemClock;
 use crate::app::keys::shared::{self, SharedKeysError};
 use crate::app::keys::{Keys, KeysError, NewKey};
+use crate::app::stranded::Stranded;
 use crate::app::{AppError, Config, offline, posture, store};
 use crate::kernel::Millis;
 use crate::ports::{Clock as _, Journal};
@@ -80,14 +81,26 @@ pub(super) async fn bring(config: &Config, journal: &dyn Journal) -> Result<(), 
     }
     if shared::bring(journal, &own).await? {
         tracing::info!(path = %path.display(), "the keys of this file are in the database from now on");
-    } else if shared::kept(journal).await?.as_ref() != Some(&own) {
+        return Ok(());
+    }
+    let missing = missing(&own, &shared::kept(journal).await?.unwrap_or_default());
+    if !missing.is_empty() {
         tracing::warn!(
-            path = %path.display(),
+            path = %path.display(), missing,
             "the keys in the database are in force, and not those of this file: make what is missing with `holdpoint keys add \
              NAME --store URL`, and remove the file to end this warning"
         );
     }
     Ok(())
+}
+
+/// The keys of a file that those in force have no key for, by their names; of those that were removed nobody misses any.
+fn missing(file: &Keys, in_force: &Keys) -> String {
+    let known = in_force.list().iter().map(|key| key.name.as_str());
+    let known = known.chain(in_force.retired().iter().map(|gone| gone.name.as_str()));
+    let known: BTreeSet<_> = known.collect();
+    let names = file.list().iter().map(|key| key.name.as_str());
+    names.filter(|name| !known.contains(name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether the store of the data directory went to another database than the one that was named: its keys went along.
@@ -160,22 +173,40 @@ async fn opened(config: &Config) -> Result<Option<Arc<dyn Journal>>, AppError> {
     if config.shares_keys() { store::worked_on(config).await } else { Ok(None) }
 }
 
-/// Makes a key, and returns its secret, which is kept nowhere.
+/// Makes a key, and returns its secret, which is kept nowhere; with the first one in a database, what waits there for
+/// `local`, whom nobody is from then on.
 pub async fn add(
     config: &Config,
     new: &NewKey,
     people: &BTreeSet<String>,
     now: &str,
-) -> Result<String, AppError> {
+) -> Result<(String, Option<Stranded>), AppError> {
     let Some(journal) = opened(config).await? else {
-        return Ok(Keys::make(&config.keys_path(), new, people, now)?);
+        return Ok((Keys::make(&config.keys_path(), new, people, now)?, None));
     };
-    let secret = new.draw()?;
-    let put = |keys: &mut Keys| keys.put(new, people, (&secret, now));
-    let changed = shared::change(&*journal, put).await;
+    let added = put(&*journal, new, people, now).await;
     journal.close().await;
-    changed?;
-    Ok(secret)
+    added
+}
+
+async fn put(
+    journal: &dyn Journal,
+    new: &NewKey,
+    people: &BTreeSet<String>,
+    now: &str,
+) -> Result<(String, Option<Stranded>), AppError> {
+    let secret = new.draw()?;
+    let is_first = shared::kept(journal).await?.is_none_or(|keys| keys.list().is_empty());
+    shared::change(journal, |keys| keys.put(new, people, (&secret, now))).await?;
+    if !is_first {
+        return Ok((secret, None));
+    }
+    let stranded = Stranded::of(journal).await;
+    // The key is made whatever comes of this, and its secret is told this once.
+    let told = stranded.inspect_err(|fault| {
+        tracing::warn!(%fault, "what waits for `local` could not be counted");
+    });
+    Ok((secret, told.ok()))
 }
 
 /// Removes a key.
@@ -199,4 +230,30 @@ pub async fn list(config: &Config) -> Result<Keys, AppError> {
     }
     let path = config.keys_path();
     Ok(if path.exists() { Keys::load(&path)? } else { Keys::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Role;
+
+    fn keys(names: &[&str]) -> Keys {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        for name in names {
+            Keys::add(&path, name, Role::User, "2026-01-01T00:00:00Z").unwrap();
+        }
+        Keys::load(&path).unwrap()
+    }
+
+    #[test]
+    fn only_names_that_a_database_neither_has_nor_had_are_missing_there() {
+        let file = keys(&["ada", "bob"]);
+        let mut kept = keys(&["ada", "bob", "eve"]);
+        assert_eq!(missing(&file, &kept), "", "it has more, and other secrets");
+        kept.take_out("bob", "2026-01-02T00:00:00Z").unwrap();
+        assert_eq!(missing(&file, &kept), "", "somebody has removed it there");
+        assert_eq!(missing(&file, &keys(&["eve"])), "ada, bob");
+        assert_eq!(missing(&file, &Keys::default()), "ada, bob");
+    }
 }

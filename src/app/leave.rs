@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, Request, Response, header};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::watch;
 
-use crate::api::{Doorkeeper, ON_BEHALF_OF, Shown, console, envelope};
+use crate::api::{Doorkeeper, ON_BEHALF_OF, RUN_ID, Shown, console, envelope};
 use crate::kernel::Refusal;
 
 /// What a caller showed, to be shown again.
@@ -58,8 +58,9 @@ impl Leave {
             .headers()
             .get(header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+        let owes = response.headers().contains_key(RUN_ID);
         response.map(|body| {
-            Body::new(Leaving { body, leave: self, is_grpc, changed: None, is_over: false })
+            Body::new(Leaving { body, leave: self, is_grpc, owes, changed: None, is_over: false })
         })
     }
 
@@ -92,6 +93,9 @@ struct Leaving<B> {
     body: B,
     leave: Leave,
     is_grpc: bool,
+    /// Whether the call has done something that its caller has not been told: with nothing but a no they would take it for
+    /// not done. What is told first is their own deed, which is there already.
+    owes: bool,
     /// The next change of who is admitted; made when the body first has nothing to say.
     changed: Option<Changed>,
     is_over: bool,
@@ -143,7 +147,8 @@ where
             return Poll::Ready(None);
         }
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if polled.is_ready() && self.changed.is_none() {
+        if self.owes || polled.is_ready() && self.changed.is_none() {
+            self.owes &= polled.is_pending();
             return polled;
         }
         let Some(why) = self.has_to_go(cx) else { return polled };
@@ -161,5 +166,85 @@ where
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use futures::StreamExt as _;
+
+    use super::*;
+    use crate::kernel::{Millis, Principal};
+
+    /// Has just begun to ask for keys.
+    #[derive(Debug, Default)]
+    struct Shut(watch::Sender<()>);
+
+    impl Doorkeeper for Shut {
+        fn admit(&self, _shown: Shown<'_>, _door: &'static str) -> Result<Principal, Refusal> {
+            Err(Refusal::Unauthenticated)
+        }
+
+        fn wants_key(&self) -> bool {
+            true
+        }
+
+        fn pass(&self, _bearer: &str, _until: Millis) -> Result<String, Refusal> {
+            Err(Refusal::Unauthenticated)
+        }
+
+        fn admit_pass(
+            &self,
+            _pass: &str,
+            _now: Millis,
+            _door: &'static str,
+        ) -> Result<Principal, Refusal> {
+            Err(Refusal::Unauthenticated)
+        }
+
+        fn is_constant(&self) -> bool {
+            false
+        }
+
+        fn changes(&self) -> Option<watch::Receiver<()>> {
+            Some(self.0.subscribe())
+        }
+    }
+
+    /// What a stream that begins slowly tells, and the status that it ends with.
+    async fn told(has_done: bool) -> (Vec<Bytes>, Option<String>) {
+        let doorkeeper: Arc<dyn Doorkeeper> = Arc::new(Shut::default());
+        let first = futures::stream::once(async {
+            tokio::task::yield_now().await;
+            Ok::<_, axum::Error>(Bytes::from_static(b"answered"))
+        });
+        let mut response =
+            Response::new(Body::from_stream(first.chain(futures::stream::pending())));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
+        if has_done {
+            headers.insert(RUN_ID, "run_1".parse().unwrap());
+        }
+        let leave = Leave::of(&doorkeeper, &Request::new(()));
+        let mut body = leave.while_admitted(response).into_body();
+        let mut frames = Vec::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+            let frame = frame.unwrap();
+            if let Some(trailers) = frame.trailers_ref() {
+                let status = trailers.get("grpc-status").and_then(|status| status.to_str().ok());
+                return (frames, status.map(ToOwned::to_owned));
+            }
+            frames.extend(frame.into_data().ok());
+        }
+        (frames, None)
+    }
+
+    #[tokio::test]
+    async fn whoever_has_done_something_hears_of_it_before_they_are_told_to_go() {
+        let refused = Some("16".to_owned());
+        assert_eq!(told(true).await, (vec![Bytes::from_static(b"answered")], refused.clone()));
+        assert_eq!(told(false).await, (vec![], refused), "whoever only looks sees nothing more");
     }
 }

@@ -129,6 +129,9 @@ pub enum AppError {
     /// Workflow files are wrong.
     #[error("{} in the workflow files:\n\n{}", count(.0.len()), shown(.0))]
     Workflows(Vec<crate::definition::Problem>),
+    /// The operator's policy is wrong.
+    #[error("{} in the policy file:\n\n{}", count(.0.len()), shown(.0))]
+    Policy(Vec<crate::definition::Problem>),
     /// No workflow of that name.
     #[error("there is no workflow `{0}`")]
     UnknownWorkflow(String),
@@ -349,6 +352,7 @@ impl AppError {
             Self::Workflows(_) => {
                 Some("`holdpoint check` shows the same, but for keys that are not set".into())
             }
+            Self::Policy(_) => Some("`holdpoint check` shows the same where `policy` names it".into()),
             Self::Stuck { .. } | Self::Unsettled(_) => {
                 Some("`holdpoint doctor` looks at the whole store".into())
             }

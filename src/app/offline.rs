@@ -305,14 +305,14 @@ async fn refuse_served(journal: &dyn Journal) -> Result<(), AppError> {
     let Some(replicas) = journal.replicas() else { return Ok(()) };
     // Where no server runs, nobody else has said yet who of them is dead.
     replicas.bury().await?;
-    let others = replicas.living().await?.into_iter().filter(|who| *who != journal.incarnation());
-    match others.count() {
-        0 => Ok(()),
-        servers => {
-            journal.close().await;
-            Err(AppError::Served { servers })
-        }
+    // One that has not said yet who it is may be about to act, too.
+    let is_served = replicas.living().await?.iter().any(|who| *who != journal.incarnation());
+    if !is_served {
+        return Ok(());
     }
+    let servers = replicas.serving().await?.max(1);
+    journal.close().await;
+    Err(AppError::Served { servers })
 }
 
 /// Shows others who share the store that somebody is at it, until it is dropped.

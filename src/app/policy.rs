@@ -22,7 +22,7 @@ type Stamp = (u64, u64, i64, i64, u64, Vec<String>);
 /// The policy that the settings name, for an engine that has its workflows; none, where they name none.
 pub(super) fn open(config: &Config, engine: &Engine) -> Result<(), AppError> {
     let Some(path) = &config.policy else { return Ok(()) };
-    let policy = read_for(path, engine).map_err(AppError::Workflows)?;
+    let policy = read_for(path, engine).map_err(AppError::Policy)?;
     engine.rule(policy);
     Ok(())
 }
@@ -40,6 +40,18 @@ pub(super) fn read(
     operator: &Operator,
 ) -> Result<Policy, Vec<Problem>> {
     let name = path.display().to_string();
+    definition::load_policy(&name, &text(path)?, workflows, operator)
+}
+
+/// Refuses a policy file that cannot be read at all, before a store is opened for it. What it says is looked at once it is
+/// known which workflows and people there are.
+pub(super) fn refuse_unreadable(config: &Config) -> Result<(), AppError> {
+    let Some(path) = &config.policy else { return Ok(()) };
+    text(path).map(drop).map_err(AppError::Policy)
+}
+
+fn text(path: &Path) -> Result<String, Vec<Problem>> {
+    let name = path.display().to_string();
     let unreadable = |error: &dyn std::fmt::Display| {
         vec![Problem::of_file(&name, "file.unreadable", format!("it cannot be read: {error}"))]
     };
@@ -48,8 +60,7 @@ pub(super) fn read(
         let message = format!("the file has more than {FILE_BYTES_MAX} bytes, which is the most");
         return Err(vec![Problem::of_file(&name, "file.too_large", message)]);
     }
-    let text = fs::read_to_string(path).map_err(|error| unreadable(&error))?;
-    definition::load_policy(&name, &text, workflows, operator)
+    fs::read_to_string(path).map_err(|error| unreadable(&error))
 }
 
 /// Looks at the file for as long as the server runs.

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
 use crate::app::gate::Gate;
-use crate::app::house::House;
+use crate::app::house::{self, House};
 use crate::app::keys::Keys;
 use crate::app::moving::Moving;
 use crate::app::server::{self, Bounds};
@@ -27,6 +27,7 @@ pub async fn serve(
         let keys = Keys::for_server(&config)?.filter(|keys| !keys.list().is_empty());
         admits(&config, keys.as_ref())?;
     }
+    house::refuse_card_key(&config)?;
     // What is counted is counted from the first on.
     drop(render());
     let mut shutdown = std::pin::pin!(shutdown);
@@ -103,6 +104,9 @@ async fn opened(
         opened = opening => opened?,
         () = shutdown => return Ok(None),
     };
-    store::share_secret(config, &*world.store.journal()).await?;
+    if let Err(error) = store::share_secret(config, &*world.store.journal()).await {
+        world.shut_down(Duration::ZERO).await;
+        return Err(error);
+    }
     Ok(Some(world))
 }

@@ -73,10 +73,24 @@ fn own(path: &Path) -> Option<[u8; 32]> {
     private(path).ok()?.public_key().as_ref().try_into().ok()
 }
 
-async fn signer(config: &Config, journal: &dyn Journal) -> Result<Arc<dyn Signer>, AppError> {
-    let path = config.audit.key.clone().unwrap_or_else(|| config.data.join("audit.key"));
+/// Refuses what is wrong with the keys that the settings name, whatever has been signed: before a store is opened for them.
+pub(super) fn refuse_wrong(config: &Config) -> Result<(), AppError> {
+    before(config)?;
+    if config.audit.key.is_some() || config.audit.signer.is_some() {
+        named(config)?;
+    }
+    Ok(())
+}
+
+/// Where the key lies that signs.
+fn place(config: &Config) -> PathBuf {
+    config.audit.key.clone().unwrap_or_else(|| config.data.join("audit.key"))
+}
+
+/// Whoever signs, as the settings say; none where the key is yet to be made.
+fn named(config: &Config) -> Result<Option<Arc<dyn Signer>>, AppError> {
+    let path = place(config);
     let heads = Heads::beside(config.audit.key.as_deref(), config.audit.key_before.as_deref());
-    let wrong = |why: String| AppError::AuditKey { setting: "audit_key", path: path.clone(), why };
     if let Some(command) = &config.audit.signer {
         if config.audit.key.is_none() {
             return Err(AppError::NoAuditKey);
@@ -87,26 +101,40 @@ async fn signer(config: &Config, journal: &dyn Journal) -> Result<Arc<dyn Signer
         let key =
             key.ok_or_else(|| wrong("expected `name+id+key` in one line, and no more".into()))?;
         let command = Ask { setting: "audit_signer", command: command.clone() };
-        return Ok(Arc::new(Outside { command, key, heads }));
+        return Ok(Some(Arc::new(Outside { command, key, heads })));
     }
     if !path.exists() {
-        // A name that leads nowhere is a slip of the pen, where another key has signed and is not told of as the one before.
-        let is_said = config.audit.key_before.is_some() || config.audit.signer_before.is_some();
-        if config.audit.key.is_some() && !is_said && LastHead::of(journal).await?.is_some() {
-            return Err(wrong(
-                "there is no such file, and heads of this log are signed already; name the key that signs them, or the \
-                 one before with `audit_key_before`"
-                    .into(),
-            ));
-        }
-        make(&path).map_err(wrong)?;
-        tracing::info!(path = %path.display(), "made the key that the log's heads are signed with");
+        return Ok(None);
     }
-    Ok(Arc::new(Own { pair: private(&path).map_err(wrong)?, heads }))
+    let wrong = |why: String| AppError::AuditKey { setting: "audit_key", path: path.clone(), why };
+    Ok(Some(Arc::new(Own { pair: private(&path).map_err(wrong)?, heads })))
 }
 
-/// Whoever signed before, where the settings say so: to sign which key comes next, and nothing else.
-fn before(config: &Config) -> Result<Option<Arc<dyn Signs>>, AppError> {
+async fn signer(config: &Config, journal: &dyn Journal) -> Result<Arc<dyn Signer>, AppError> {
+    if let Some(named) = named(config)? {
+        return Ok(named);
+    }
+    let path = place(config);
+    let wrong = |why: &str| {
+        let (path, why) = (path.clone(), why.to_owned());
+        AppError::AuditKey { setting: "audit_key", path, why }
+    };
+    // A name that leads nowhere is a slip of the pen, where another key has signed and is not told of as the one before.
+    let is_said = config.audit.key_before.is_some() || config.audit.signer_before.is_some();
+    if config.audit.key.is_some() && !is_said && LastHead::of(journal).await?.is_some() {
+        return Err(wrong(
+            "there is no such file, and heads of this log are signed already; name the key that signs them, or the one before \
+             with `audit_key_before`",
+        ));
+    }
+    make(&path).map_err(|why| wrong(&why))?;
+    tracing::info!(path = %path.display(), "made the key that the log's heads are signed with");
+    named(config)?.ok_or_else(|| wrong("it is gone as soon as it was made"))
+}
+
+/// Whoever signed before, where the settings say so: to sign which key comes next, and what the console's passes were made
+/// with; no head.
+pub(super) fn before(config: &Config) -> Result<Option<Arc<dyn Signs>>, AppError> {
     if let Some(path) = config.audit.key_before.clone() {
         let setting = "audit_key_before";
         let pair = private(&path).map_err(|why| AppError::AuditKey { setting, path, why })?;

@@ -3,23 +3,32 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+#[cfg(feature = "postgres")]
+use std::time::Duration;
 
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::app::config::Origin;
 use crate::app::signer::{self, Signatory};
 use crate::app::{AppError, Config, auth, probe};
 use crate::engine::Reach;
 use crate::kernel::evidence::Hash;
+use crate::kernel::evidence::note::VerifyKey;
 use crate::ports::evidence::ORIGIN;
-use crate::ports::{Fault, Journal};
+use crate::ports::{Fault, Journal, LastHead};
 #[cfg(feature = "postgres")]
 use crate::store::OpenError;
 #[cfg(feature = "postgres")]
 use crate::store::moving::{MoveError, take_up};
-use crate::store::{self, Announced, Store, StoreConfig};
+use crate::store::{self, Store, StoreConfig};
 #[cfg(feature = "postgres")]
 use crate::store::{Migrated, PostgresConfig};
 
 /// Under which name a database kept what the console's passes are made with.
 const SECRET: &str = "console.key";
+/// How often a server looks whether another beside the same directory has ended.
+#[cfg(feature = "postgres")]
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Opens the store for an engine.
 pub(super) async fn open(config: &Config, reach: Reach) -> Result<Store, AppError> {
@@ -83,9 +92,7 @@ pub(super) async fn share_secret(config: &Config, journal: &dyn Journal) -> Resu
         // An earlier build put it there.
         journal.remember(SECRET, "").await?;
     }
-    let origin = journal.remembered(ORIGIN).await?.unwrap_or_default();
-    // No head of a log begins like this.
-    let text = format!("what the console's passes are made with\n{origin}\n");
+    let text = passes_text(journal).await?;
     let signed = match signer::signatory(config, journal).await? {
         Signatory::Here(signer) => signer.sign(&text).await,
         Signatory::Elsewhere(_) => Err(Fault::Permanent("--audit-key names no key here".into())),
@@ -111,6 +118,36 @@ pub(super) async fn share_secret(config: &Config, journal: &dyn Journal) -> Resu
     kept.map_err(|source| AppError::Passes { data: config.data.clone(), source })
 }
 
+/// What passes were made with until the signing key was changed, for as long as the settings name the one before: whoever
+/// has signed in stays so while servers change over. Any other key than the one that the log knows as that has made none.
+pub(super) async fn secret_before(
+    config: &Config,
+    journal: &dyn Journal,
+) -> Result<Option<[u8; 32]>, AppError> {
+    if journal.replicas().is_none() {
+        return Ok(None);
+    }
+    let Some(before) = signer::before(config)? else { return Ok(None) };
+    let handed = LastHead::handed(journal).await?;
+    let Some(key) = handed.last().and_then(|change| VerifyKey::parse(&change.before)) else {
+        return Ok(None);
+    };
+    let text = passes_text(journal).await?;
+    match before.sign(&text).await {
+        Ok(signed) => Ok(key.signed(&text, &signed).then(|| Hash::of(&[signed.as_slice()]).0)),
+        Err(fault) => {
+            tracing::warn!(%fault, "whoever signed in at the console under the key before signs in again here");
+            Ok(None)
+        }
+    }
+}
+
+/// What is signed to make passes with: no head of a log begins like this.
+async fn passes_text(journal: &dyn Journal) -> Result<String, Fault> {
+    let origin = journal.remembered(ORIGIN).await?.unwrap_or_default();
+    Ok(format!("what the console's passes are made with\n{origin}\n"))
+}
+
 /// Where the store is, as people are told.
 pub(super) fn place(config: &Config) -> String {
     #[cfg(feature = "postgres")]
@@ -130,6 +167,13 @@ pub(super) fn server_here(config: &Config) -> Option<String> {
     is_same.then(|| address.parse().map_or_else(|_| format!("http://{address}"), probe::here))
 }
 
+/// The server that a command speaks to in the place of the database that is named, so that whoever has a key is who they
+/// are. Who names the database here and now, and only looks, means the database.
+pub(super) fn at_hand(config: &Config, reach: Reach) -> Option<String> {
+    let is_meant = config.origin("store") == Origin::Flag && reach == Reach::Nothing;
+    server_here(config).filter(|_| !is_meant)
+}
+
 /// Whether the database that is named is at a place that was told.
 #[cfg(feature = "postgres")]
 fn is_at(address: &str, place: &str) -> bool {
@@ -142,21 +186,40 @@ fn is_at(_address: &str, _place: &str) -> bool {
 }
 
 /// Tells commands that are led to the data directory where its server can be talked to, for as long as what is returned
-/// lives; a store in the directory does so itself.
+/// lives; a store in the directory does so itself. Where another server lives beside the same directory commands are led
+/// to that one, until it ends.
 #[cfg(feature = "postgres")]
-pub(super) fn announce(config: &Config, listens: SocketAddr) -> Option<Announced> {
+pub(super) fn announce(config: &Config, listens: SocketAddr) -> Option<AbortOnDropHandle<()>> {
     let named = PostgresConfig::new(config.store.as_deref()?).ok()?;
-    match store::announce_beside(&config.data, &listens.to_string(), &named.place()) {
-        Ok(announced) => Some(announced),
-        Err(error) => {
-            tracing::warn!(%error, "commands on this machine do not find this server");
-            None
-        }
+    let (data, listens) = (config.data.clone(), listens.to_string());
+    let say = move || store::announce_beside(&data, &listens, &named.place());
+    let mut said = say();
+    if matches!(said, Ok(None)) {
+        let other = store::beside(&config.data).and_then(|beside| beside.server);
+        tracing::warn!(
+            other,
+            data = %config.data.display(),
+            "another server lives beside this data directory, and commands there talk to that one: give each server a `--data` of \
+             its own"
+        );
     }
+    Some(AbortOnDropHandle::new(tokio::spawn(async move {
+        while let Ok(None) = said {
+            tokio::time::sleep(LOOK).await;
+            said = say();
+        }
+        match said {
+            // Said for as long as this is waited for.
+            Ok(_announced) => std::future::pending().await,
+            Err(error) => {
+                tracing::warn!(%error, "commands on this machine do not find this server");
+            }
+        }
+    })))
 }
 
 #[cfg(not(feature = "postgres"))]
-pub(super) fn announce(_config: &Config, _listens: SocketAddr) -> Option<Announced> {
+pub(super) fn announce(_config: &Config, _listens: SocketAddr) -> Option<AbortOnDropHandle<()>> {
     None
 }
 
@@ -193,18 +256,42 @@ pub(super) async fn looked_at(config: &Config) -> Result<Option<Arc<dyn Journal>
     if config.store.is_some() { Err(AppError::NoPostgres) } else { Ok(None) }
 }
 
-/// Makes the tables of the store that is named; where it is, and whether there were none.
+/// What making the tables of a store came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    /// Where they are.
+    pub place: String,
+    /// Whether there were none.
+    pub is_made: bool,
+    /// Whether they were of an earlier build.
+    pub is_raised: bool,
+    /// The indexes that were missing, and were made again.
+    pub mended: Vec<String>,
+    /// Which schema they have now.
+    pub schema: i32,
+    /// The newest form of records that this program reads.
+    pub reads_form: i32,
+}
+
+/// Makes the tables of the store that is named.
 #[cfg(feature = "postgres")]
-pub async fn migrate(config: &Config) -> Result<(String, bool), AppError> {
+pub async fn migrate(config: &Config) -> Result<Tables, AppError> {
     let address = config.store.as_deref().ok_or(AppError::NoStoreNamed)?;
     let named = PostgresConfig::new(address)?;
     let outcome = store::migrate(&named).await?;
-    Ok((named.place(), outcome == Migrated::Made))
+    Ok(Tables {
+        place: named.place(),
+        is_made: outcome == Migrated::Made,
+        is_raised: outcome == Migrated::Raised,
+        mended: if let Migrated::Mended(indexes) = outcome { indexes } else { Vec::new() },
+        schema: store::SCHEMA,
+        reads_form: store::READS,
+    })
 }
 
-/// Makes the tables of the store that is named; where it is, and whether there were none.
+/// Makes the tables of the store that is named.
 #[cfg(not(feature = "postgres"))]
 #[expect(clippy::unused_async, reason = "as it is with the feature")]
-pub async fn migrate(_config: &Config) -> Result<(String, bool), AppError> {
+pub async fn migrate(_config: &Config) -> Result<Tables, AppError> {
     Err(AppError::NoPostgres)
 }

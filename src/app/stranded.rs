@@ -24,7 +24,6 @@ pub struct Stranded {
 
 impl Stranded {
     /// Those of a store.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "there is nowhere to go"))]
     pub(super) async fn of(journal: &dyn Journal) -> Result<Self, Fault> {
         let desks = [Desk::began(LOCAL), Desk::asked(LOCAL)];
         let (mut found, mut cursor) = (Self::default(), None);

@@ -55,6 +55,10 @@ impl Wiring {
     pub(super) async fn open(config: &Config, reach: Reach) -> Result<Self, AppError> {
         // What is wrong with the settings is told before anything is opened.
         let outward = Outward::of(config)?;
+        if reach != Reach::Nothing {
+            signer::refuse_wrong(config)?;
+            policy::refuse_unreadable(config)?;
+        }
         // Whoever looks makes no directory, and changes none: where there is none there is nothing to see.
         let is_named = config.store.is_some();
         let store = if reach == Reach::Nothing && !is_named && !store::is_there(&config.data) {
@@ -75,7 +79,22 @@ impl Wiring {
         Self::wired(config, Reach::Everything, (store, Outward::of(config)?)).await
     }
 
+    /// What is found out only with the store closes it before it is told: in one that is shared a life has begun, and
+    /// others would take whoever is refused for a server, for seconds.
     async fn wired(
+        config: &Config,
+        reach: Reach,
+        (store, outward): (Store, Outward),
+    ) -> Result<Self, AppError> {
+        let journal = store.journal();
+        let wired = Self::stood(config, reach, (store, outward)).await;
+        if wired.is_err() {
+            journal.close().await;
+        }
+        wired
+    }
+
+    async fn stood(
         config: &Config,
         reach: Reach,
         (store, Outward { traces, notifier }): (Store, Outward),
@@ -261,6 +280,7 @@ fn describe() {
         "holdpoint_outcomes_superseded_total",
         "holdpoint_heads_unsigned_total",
         "holdpoint_spans_lost_total",
+        "holdpoint_decisions_quick_total",
     ] {
         metrics::counter!(name).increment(0);
     }

@@ -3,9 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::app::counted;
 use crate::cli::plainly::quoted;
 use crate::cli::term::line;
-use crate::kernel::evidence::decided::Decided;
+use crate::kernel::evidence::decided::{Act, Decided};
 
 /// A line that a person can take in.
 const CHARS_MAX: usize = 400;
@@ -33,10 +34,25 @@ pub(super) fn of(one: &Decided) -> Value {
         "value": one.value,
         "shown": Some(&one.shown).filter(|shown| !shown.is_empty()),
         "shown_is_asked": one.is_as_asked,
+        "veiled": asked.map(|asked| asked.is_veiled),
         "copied": one.is_copied,
         "leaf": leaf,
         "proven": one.is_proven,
     })
+}
+
+/// How many of them somebody decided; what ended without an answer nobody did.
+pub(super) fn counts(all: &[Decided]) -> String {
+    let ended = all.iter().filter(|one| matches!(one.act, Act::Closed(_))).count();
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    let decisions = match number(all.len() - ended) {
+        0 => "no decision".to_owned(),
+        count => counted(count, "decision"),
+    };
+    if ended == 0 {
+        return decisions;
+    }
+    format!("{decisions}, {} that ended without an answer", counted(number(ended), "question"))
 }
 
 /// In words.
@@ -63,10 +79,52 @@ pub(super) fn in_words(one: &Decided) -> String {
         None if one.lacks_secrets() => "; what was shown cannot be computed without the secrets",
         None => "",
     };
+    let masked = if one.was_masked() { "; some of it was masked to them" } else { "" };
     let copied = if one.is_copied { "; copied from the run that it was forked from" } else { "" };
     let proven = if one.is_proven { "" } else { "; NOT PROVEN" };
     let (time, place, word) = (one.at.date(), place.unwrap_or_default(), one.act.word());
     let said = line(&format!("{time} {by}{place}{door}{known} {word} {asked}{value}"), CHARS_MAX);
     // What matters of it is never cut off by how long a question is.
-    format!("{said} (version {}, {leaf}{shown}{copied}{proven})", one.version)
+    format!("{said} (version {}, {leaf}{shown}{masked}{copied}{proven})", one.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use super::*;
+    use crate::kernel::{Closing, Millis};
+
+    fn one(act: Act) -> Decided {
+        Decided {
+            version: 3,
+            append: 3,
+            at: Millis(0),
+            act,
+            ordinal: 1,
+            asked: None,
+            value: None,
+            by: "bob".into(),
+            instead_of: None,
+            door: "http".into(),
+            known: None,
+            shown: String::new(),
+            is_as_asked: None,
+            is_copied: false,
+            leaf: None,
+            is_proven: true,
+        }
+    }
+
+    #[test]
+    fn what_ended_without_an_answer_is_not_counted_as_a_decision() {
+        let (said, ended) = (one(Act::Answered), one(Act::Closed(Closing::Rejected)));
+        assert_eq!(counts(slice::from_ref(&said)), "1 decision");
+        assert_eq!(
+            counts(slice::from_ref(&ended)),
+            "no decision, 1 question that ended without an answer"
+        );
+        let all = [said.clone(), one(Act::Voted), ended.clone(), ended];
+        assert_eq!(counts(&all), "2 decisions, 2 questions that ended without an answer");
+    }
 }

@@ -23,7 +23,7 @@ pub enum Exit {
     Usage,
     /// The run failed or was cancelled.
     RunFailed,
-    /// The run waits for an answer.
+    /// The run waits for an answer, or stands at a halt.
     Waiting,
     /// There is no such thing, or it is not the caller's.
     NotFound,
@@ -71,7 +71,7 @@ impl Exit {
             Self::Failed => "it could not",
             Self::Usage => "the arguments or the settings make no sense",
             Self::RunFailed => "the run failed or was cancelled",
-            Self::Waiting => "the run waits for an answer",
+            Self::Waiting => "the run waits for an answer, or stands at a halt",
             Self::NotFound => "there is no such thing, or it is not yours",
             Self::Refused => {
                 "refused: an answer that does not fit, a run that is over, no right to it"
@@ -114,6 +114,31 @@ impl Trouble {
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// The same, with the flags that a command in the hint must repeat to reach the same place.
+    #[must_use]
+    pub(super) fn at(mut self, again: &str) -> Self {
+        for command in REACHING {
+            let (plain, whole) = (format!("`{command}`"), format!("`{command}{again}`"));
+            self.hint = self.hint.map(|hint| hint.replace(&plain, &whole));
+        }
+        self
+    }
+
+    /// The same, of a call that begins something under an idempotency key, or under none: one that was not answered may have
+    /// been heard, and once more without a key begins another.
+    #[must_use]
+    pub(super) fn may_have_begun(self, has_key: bool) -> Self {
+        if self.exit != Exit::Unreachable {
+            return self;
+        }
+        self.hint(if has_key {
+            "it may have begun all the same: try again in a moment, with the same --key, which shows the same run"
+        } else {
+            "it may have begun all the same, and this command again would begin another: `holdpoint runs` shows what there \
+             is; with --key KEY, the same command again shows the same run"
+        })
     }
 
     /// The same, where a key was shown: that it is missing would be no help.
@@ -228,6 +253,10 @@ pub(super) fn in_our_words(message: &str) -> String {
     }
     words.join("`")
 }
+
+/// Commands that hints name, and that look somewhere.
+const REACHING: [&str; 4] =
+    ["holdpoint workflows", "holdpoint runs", "holdpoint sessions", "holdpoint inbox"];
 
 fn hint_for(code: Code, reason: Option<&str>) -> Option<&'static str> {
     match reason {
@@ -365,6 +394,29 @@ mod tests {
         let details = ErrorDetails::with_error_info("workflow.unknown", "holdpoint", []);
         let trouble = Trouble::from(Status::with_error_details(Code::NotFound, told, details));
         assert_eq!((trouble.message.as_str(), trouble.hint), (ours, None), "said once");
+    }
+
+    #[test]
+    fn a_command_in_a_hint_reaches_the_place_that_the_refusal_came_from() {
+        let details = ErrorDetails::with_error_info("request.unknown", "holdpoint", []);
+        let status = Status::with_error_details(Code::NotFound, "there is no such thing", details);
+        let hint = Trouble::from(status).at(" --server http://c:4653").hint;
+        let told = "`holdpoint inbox --server http://c:4653` shows what is open";
+        assert_eq!(hint.as_deref(), Some(told));
+        let other = Trouble::new(Exit::Failed, "no").hint("`holdpoint inbox 1` shows it");
+        assert_eq!(other.at(" --data d").hint.as_deref(), Some("`holdpoint inbox 1` shows it"));
+    }
+
+    #[test]
+    fn whoever_was_not_answered_is_told_that_it_may_have_begun_and_how_not_to_begin_another() {
+        let unanswered = || Trouble::from(Status::new(Code::Unavailable, "it waits for a standby"));
+        let hint = unanswered().may_have_begun(false).hint.unwrap();
+        assert!(hint.contains("would begin another") && hint.contains("--key KEY"), "{hint}");
+        assert!(hint.contains("`holdpoint runs`"), "{hint}");
+        let hint = unanswered().may_have_begun(true).hint.unwrap();
+        assert!(hint.contains("try again") && hint.contains("the same --key"), "{hint}");
+        let refused = Trouble::from(Status::new(Code::FailedPrecondition, "no"));
+        assert_eq!(refused.may_have_begun(false).hint, None, "a no is an answer");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::cli::exit::{Exit, Trouble};
     1  it could not
     2  the arguments or the settings make no sense
     3  the run failed or was cancelled
-    4  the run waits for an answer
+    4  the run waits for an answer, or stands at a halt
     5  there is no such thing, or it is not yours
     6  refused: an answer that does not fit, a run that is over, no right to it
     7  the server does not answer

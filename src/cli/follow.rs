@@ -24,8 +24,10 @@ use crate::wire::v1::{
 /// the time in which a server restarts.
 const RETRIES_MAX: u32 = 6;
 const RETRY_FIRST: Duration = Duration::from_millis(100);
-/// After how long without an event is asked, once, whether the run stands at a halt.
+/// After how long without an event is asked whether the run stands at a halt: again after twice as long each time, until
+/// one was told, since it may come later than the silence.
 const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE_MAX: Duration = Duration::from_secs(32);
 
 /// Where the stream left the run.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +38,8 @@ pub(super) enum Ending {
     Failed,
     /// It waits for answers.
     Waiting(WorkflowWaiting),
+    /// It stands at a halt, and nobody is there who would wait for its end.
+    Halted,
     /// The stream ended, and the run goes on.
     Moving,
     /// The reader left.
@@ -48,7 +52,7 @@ impl Ending {
         match self {
             Self::Completed | Self::Moving => Exit::Done,
             Self::Failed => Exit::RunFailed,
-            Self::Waiting(_) => Exit::Waiting,
+            Self::Waiting(_) | Self::Halted => Exit::Waiting,
             Self::Left => Exit::Interrupted,
         }
     }
@@ -120,6 +124,8 @@ pub(super) struct Follow {
     pub telling: Telling,
     /// Whether pauses are stayed through.
     pub through_pauses: bool,
+    /// Whether a halt ends it, as a question does: where nobody sits, nobody would ever leave.
+    pub leaves_at_halts: bool,
     /// The event to stop after.
     pub until: Option<u64>,
     /// The last word that came.
@@ -137,6 +143,7 @@ impl Follow {
             sequence: 0,
             telling,
             through_pauses: false,
+            leaves_at_halts: false,
             until: None,
             word: None,
             receipt: None,
@@ -167,13 +174,17 @@ impl Follow {
         let mut failures = 0;
         // Listening begins here, not at the first wait: no Ctrl-C falls into a gap.
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut has_asked = ctx.json;
+        let mut is_told = ctx.json && !self.leaves_at_halts;
+        let mut silence = SILENCE;
         loop {
             let next = tokio::select! {
                 next = stream.message() => next,
-                () = tokio::time::sleep(SILENCE), if !has_asked && !self.run_id.is_empty() => {
-                    has_asked = true;
-                    self.tell_standing(ctx, client).await?;
+                () = tokio::time::sleep(silence), if !is_told && !self.run_id.is_empty() => {
+                    silence = (silence * 2).min(SILENCE_MAX);
+                    is_told = self.tell_standing(ctx, client).await?;
+                    if is_told && self.leaves_at_halts {
+                        return Ok(Ending::Halted);
+                    }
                     continue;
                 }
                 _ = interrupt.recv() => {
@@ -198,14 +209,22 @@ impl Follow {
         }
     }
 
-    /// Tells why nothing comes, where the run stands at a halt.
-    async fn tell_standing(&mut self, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
+    /// Tells why nothing comes, where the run stands at a halt, and how to leave; whether it does.
+    async fn tell_standing(&mut self, ctx: &Ctx, client: &mut Client) -> Result<bool, Trouble> {
         let halts = halt::of_run(client, &self.run_id).await;
-        if !halts.is_empty() {
-            self.telling.hush(ctx)?;
+        if halts.is_empty() {
+            return Ok(false);
         }
+        self.telling.hush(ctx)?;
         halt::tell(ctx, &halts);
-        Ok(())
+        if !self.leaves_at_halts {
+            let (run, again) = (&self.run_id, ctx.again());
+            let leave = format!(
+                "it goes on when the halt is taken back; Ctrl-C leaves it, `holdpoint resume {run}{again}` takes it up again"
+            );
+            ctx.term.note(&ctx.term.paint_error.dim(&leave));
+        }
+        Ok(true)
     }
 
     fn take(

@@ -39,10 +39,12 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         run_id: args.run,
         checkpoint_id: args.checkpoint.unwrap_or_default(),
         session_id: args.session.unwrap_or_default(),
-        idempotency_key: args.key.unwrap_or_default(),
+        idempotency_key: args.key.clone().unwrap_or_default(),
     };
     let talk = async {
-        let stream = connection.client.fork_run(request).await?.into_inner();
+        let begun = connection.client.fork_run(request).await;
+        let unheard = |status| Trouble::from(status).may_have_begun(args.key.is_some());
+        let stream = begun.map_err(unheard)?.into_inner();
         Talk::new(ctx, &mut connection.client, args.interaction).follow(stream).await
     };
     let ended = talk.await;

@@ -9,10 +9,16 @@ use crate::cli::json;
 use crate::cli::term::line;
 use crate::wire::v1::halt::Scope as Told;
 use crate::wire::v1::halt_request::Scope;
-use crate::wire::v1::{GetRunRequest, Halt, HaltRequest, ListHaltsRequest, ReleaseHaltRequest};
+use crate::wire::v1::{
+    GetRunRequest, Halt, HaltRequest, ListHaltsRequest, ReleaseHaltRequest, ReleaseHaltResponse,
+};
 
 /// The halt that the file in the data directory is.
 const FILE_ID: &str = "halt_file";
+/// Every halt that stands, where one is named to be taken back.
+const EVERY: &str = "all";
+/// What is said of one that was.
+const RELEASED: &str = "goes on";
 
 /// Stop everything, a workflow, a tool or an agent; let it go on
 #[derive(Debug, clap::Args)]
@@ -20,7 +26,8 @@ const FILE_ID: &str = "halt_file";
   holdpoint halt                                              what is stopped
   holdpoint halt --all --reason \"payments look wrong\"
   holdpoint halt --tool send_message --reason \"wrong address\"
-  holdpoint halt --release halt_01k9zq…
+  holdpoint halt --release halt_01k9zq… --reason \"the bank says all is well\"
+  holdpoint halt --release all                                each that stands, one after the other
 
 What is under way comes home; nothing else is begun. Questions stay open and take no decision, deadlines stand
 still, and all of it goes on when an admin takes the halt back. A file called HALT in the data directory stops
@@ -38,8 +45,8 @@ pub(super) struct Args {
     /// Stop all work of this agent
     #[arg(long, value_name = "AGENT", group = "what")]
     pub agent: Option<String>,
-    /// Let this halt go on
-    #[arg(long, value_name = "HALT", group = "what", conflicts_with_all = ["reason", "key"])]
+    /// Take this halt back; `all` takes back each that stands
+    #[arg(long, value_name = "HALT", group = "what", conflicts_with = "key")]
     pub release: Option<String>,
     /// Why; needed to stop something: whoever waits for it reads that, and so does the audit
     #[arg(long, value_name = "TEXT", requires = "what")]
@@ -73,10 +80,17 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         return told(ctx, "halted", &answered?.into_inner().halt.unwrap_or_default());
     }
     if let Some(halt_id) = args.release {
+        let reason = args.reason.unwrap_or_default();
         let mut connection = ctx.connect().await?;
-        let answered = connection.client.release_halt(ReleaseHaltRequest { halt_id }).await;
+        let wish = ReleaseHaltRequest { halt_id, reason };
+        let done = if wish.halt_id == EVERY {
+            release_every(ctx, &mut connection.client, &wish).await
+        } else {
+            let answered = connection.client.release_halt(wish).await;
+            answered.map_err(Trouble::from).and_then(|halt| told(ctx, RELEASED, &of(halt)))
+        };
         connection.close().await;
-        return told(ctx, "goes on", &answered?.into_inner().halt.unwrap_or_default());
+        return done;
     }
     let mut connection = ctx.look().await?;
     let answered = connection.client.list_halts(ListHaltsRequest {}).await;
@@ -93,6 +107,44 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         }
     }
     Ok(Exit::Done)
+}
+
+fn of(released: tonic::Response<ReleaseHaltResponse>) -> Halt {
+    released.into_inner().halt.unwrap_or_default()
+}
+
+/// Takes back each that stands, one after the other. One that is refused keeps no other, and is what this ends with.
+async fn release_every(
+    ctx: &Ctx,
+    client: &mut Client,
+    wish: &ReleaseHaltRequest,
+) -> Result<Exit, Trouble> {
+    let halts = client.list_halts(ListHaltsRequest {}).await?.into_inner().halts;
+    let (all, mut released, mut refused) = (halts.len(), Vec::new(), None);
+    for Halt { halt_id, .. } in halts {
+        let one = ReleaseHaltRequest { halt_id: halt_id.clone(), ..wish.clone() };
+        match client.release_halt(one).await.map(of) {
+            Ok(halt) if ctx.json => released.push(json::of(&halt)),
+            Ok(halt) => {
+                told(ctx, RELEASED, &halt)?;
+                released.push(Value::Null);
+            }
+            Err(status) => {
+                let trouble = Trouble::from(status);
+                let why = line(&format!("{halt_id} stands: {}", trouble.message), 1_000);
+                ctx.term.note(&ctx.term.paint_error.warn(&why));
+                refused.get_or_insert(trouble);
+            }
+        }
+    }
+    if ctx.json {
+        ctx.term.line(&literal!({"halts": released}).to_string())?;
+    } else if released.is_empty() && refused.is_none() {
+        ctx.term.line("nothing is halted")?;
+    }
+    let Some(mut trouble) = refused else { return Ok(Exit::Done) };
+    trouble.message = format!("still stopped: {} of {all}", all - released.len());
+    Err(trouble)
 }
 
 fn told(ctx: &Ctx, what: &str, halt: &Halt) -> Result<Exit, Trouble> {
@@ -150,6 +202,39 @@ fn words(halt: &Halt) -> String {
         Some(Told::Agent(name)) => format!("agent {name}"),
         Some(Told::All(_)) | None => "everything".into(),
     };
-    let end = if halt.halt_id == FILE_ID { "; it ends when the file HALT is removed" } else { "" };
-    line(&format!("{}  {what}, by {}: {}{end}", halt.halt_id, halt.principal, halt.reason), 700)
+    let end = if halt.halt_id == FILE_ID { ends_with_file(halt) } else { String::new() };
+    line(&format!("{}  {what}, by {}: {}{end}", halt.halt_id, halt.principal, halt.reason), 1_000)
+}
+
+/// How a halt by the file ends: where servers share a store, the machine that it lies on may be gone.
+fn ends_with_file(halt: &Halt) -> String {
+    if halt.host.is_empty() {
+        return "; it ends when the file HALT is removed".into();
+    }
+    let path = if halt.path.is_empty() { String::new() } else { format!(" ({})", halt.path) };
+    format!(
+        "; it ends when the file HALT on {}{path} is removed and a server over that directory runs; where that machine is gone, \
+         an admin ends it: `holdpoint halt --release {FILE_ID}`",
+        halt.host
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_halt_by_a_file_says_where_that_lies_and_how_it_ends_without_that_machine() {
+        let alone = Halt { halt_id: FILE_ID.into(), principal: "file".into(), ..Halt::default() };
+        let told = words(&alone);
+        assert!(told.ends_with("it ends when the file HALT is removed"), "{told}");
+        let path = "/var/lib/holdpoint/HALT".to_owned();
+        let shared = Halt { host: "vm-c".into(), path, ..alone };
+        let told = words(&shared);
+        for word in ["vm-c (/var/lib/holdpoint/HALT)", "`holdpoint halt --release halt_file`"] {
+            assert!(told.contains(word), "{told}");
+        }
+        let told = words(&Halt { path: String::new(), ..shared });
+        assert!(told.contains("the file HALT on vm-c is removed"), "{told}");
+    }
 }

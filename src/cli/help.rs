@@ -42,7 +42,7 @@ const TEMPLATE: &str =
 
 /// Settings that a server alone looks at, by the ids of their flags: they are told with the commands that serve, and
 /// with those named beside them.
-const SERVING: [(&str, &[&str]); 24] = [
+const SERVING: [(&str, &[&str]); 25] = [
     ("listen", &[]),
     ("a2a_root", &[]),
     ("a2a_v03", &[]),
@@ -63,6 +63,7 @@ const SERVING: [(&str, &[&str]); 24] = [
     ("audit_key", &[]),
     ("audit_key_before", &[]),
     ("audit_signer", &[]),
+    ("audit_signer_before", &[]),
     ("audit_seconds", &[]),
     ("drain_seconds", &[]),
     ("silence_seconds", &[]),
@@ -174,6 +175,9 @@ mod tests {
         }
         let all = told.render_long_help().to_string();
         assert!(!all.contains("--webhook-url") && all.contains("holdpoint serve --help"), "{all}");
+        // Those who sign are told of together.
+        assert!(!all.contains("--audit"), "{all}");
+        assert!(long("serve", &mut told).contains("--audit-signer-before"));
     }
 
     /// A row without its colours.

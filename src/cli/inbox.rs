@@ -13,7 +13,7 @@ use crate::cli::respond;
 use crate::cli::suggest;
 use crate::cli::talk::{self, Interaction, Talk};
 use crate::cli::term::line;
-use crate::cli::{halt, handles};
+use crate::cli::{READ_AS_LOCAL, halt, handles};
 use crate::kernel::duration_ms;
 use crate::ports::Clock as _;
 use crate::wire::v1::watch_requests_response::Change;
@@ -237,10 +237,10 @@ fn how(theirs: Option<usize>, has_numbers: bool, again: &str) -> String {
 /// whatever key they have.
 fn tell_whose(ctx: &Ctx, connection: &Connection) {
     if ctx.looks_at_database() {
-        ctx.term.note(
-            "this is read in the database, as `local`; whoever is asked answers at a server over it, with their key: \
-             --server or HOLDPOINT_SERVER names one",
-        );
+        // Who has shown a key was told before anything else.
+        if ctx.config.api_key.is_none() {
+            ctx.term.note(READ_AS_LOCAL);
+        }
         return;
     }
     let has_people = ctx.config.keys_path().exists() || !ctx.config.people.is_empty();

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::app::keyring;
 use crate::app::keys::{Key, KeyKind, Keys, NewKey};
+use crate::app::moving::Stranded;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::line;
@@ -101,8 +102,9 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
                 again: wish.again,
             };
             let people = ctx.config.people.keys().cloned().collect();
-            let secret = keyring::add(&ctx.config, &key, &people, &now.to_string()).await?;
-            added(ctx, &key, &secret)?;
+            let now = now.to_string();
+            let (secret, stranded) = keyring::add(&ctx.config, &key, &people, &now).await?;
+            added(ctx, &key, &secret, stranded.as_ref())?;
         }
         Action::List => {
             list(ctx, &keyring::list(&ctx.config).await?, now)?;
@@ -131,14 +133,22 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 }
 
 /// The secret alone goes to stdout, so that it can be piped; the rest is for eyes.
-fn added(ctx: &Ctx, key: &NewKey, secret: &str) -> Result<(), Trouble> {
+fn added(
+    ctx: &Ctx,
+    key: &NewKey,
+    secret: &str,
+    stranded: Option<&Stranded>,
+) -> Result<(), Trouble> {
     let person = key.person.as_deref().unwrap_or(&key.name);
     if ctx.json {
-        let shown = json!({
+        let mut shown = json!({
             "name": key.name, "person": person, "kind": key.kind.word(), "roles": key.roles,
             "workflows": key.workflows, "expires": key.expires, "secret": secret,
             "store": keyring::place(&ctx.config),
         });
+        if let Some(waits) = stranded {
+            shown["waits_for_local"] = json!({"count": waits.count, "requests": waits.requests});
+        }
         return ctx.term.line(&shown.to_string());
     }
     let whose = match key.kind {
@@ -150,6 +160,9 @@ fn added(ctx: &Ctx, key: &NewKey, secret: &str) -> Result<(), Trouble> {
     ctx.term.note(&format!("{whose} ({}) in {place}, shown this once:", key.roles.words()));
     ctx.term.line(secret)?;
     ctx.term.note("use it with: export HOLDPOINT_API_KEY=…");
+    if let Some(waits) = stranded.and_then(Stranded::told) {
+        ctx.term.note(&waits);
+    }
     Ok(())
 }
 

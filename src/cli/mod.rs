@@ -69,6 +69,7 @@ mod verify;
 mod watch;
 mod workflows;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, ffi::OsString, process::ExitCode};
 
 use clap::FromArgMatches as _;
@@ -89,7 +90,13 @@ struct Ctx {
     json: bool,
     /// The run that is followed here, for whoever has the data directory next.
     followed: Followed,
+    /// Whether what is shown is read in a database, by this process.
+    reads_database: AtomicBool,
 }
+
+/// What whoever reads a database is told: with a key they may take themselves for somebody else.
+const READ_AS_LOCAL: &str = "this is read in the database, as `local`; whoever is asked answers at a server over it, with their key: \
+                             --server or HOLDPOINT_SERVER names one";
 
 impl Ctx {
     /// The orchestrator, to work on a run: without a server, on that run alone.
@@ -108,6 +115,9 @@ impl Ctx {
             } else if self.term.is_interactive {
                 self.term.note(&self.term.paint_error.dim(&format!("in `{place}`:")));
             }
+            if self.looks_at_database() && self.config.api_key.is_some() {
+                self.term.note(READ_AS_LOCAL);
+            }
         }
         Ok(connection)
     }
@@ -119,6 +129,8 @@ impl Ctx {
         }
         let was_older = self.config.server.is_none() && app::offline::is_older(&self.config);
         let connection = app::connect(&self.config, reach, self.followed.clone()).await?;
+        let reads_database = connection.embedded && self.config.store.is_some();
+        self.reads_database.store(reads_database, Ordering::Relaxed);
         if was_older && !app::offline::is_older(&self.config) {
             let place = line(&self.config.data.display().to_string(), 400);
             let text = format!(
@@ -132,11 +144,9 @@ impl Ctx {
         Ok(connection)
     }
 
-    /// Whether what is shown is read in a database, and no server over it is at hand to answer at.
+    /// Whether what is shown is read in a database, and at no server that it could be answered at.
     fn looks_at_database(&self) -> bool {
-        self.config.store.is_some()
-            && self.config.server.is_none()
-            && app::offline::server_here(&self.config).is_none()
+        self.reads_database.load(Ordering::Relaxed)
     }
 
     /// The flags that a command printed for the reader must repeat to reach the same place.
@@ -188,7 +198,8 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
         term.write(&config.dump())?;
         return Ok(Exit::Done);
     }
-    let ctx = Ctx { config, term, json: cli.json, followed: Followed::default() };
+    let (followed, reads_database) = (Followed::default(), AtomicBool::new(false));
+    let ctx = Ctx { config, term, json: cli.json, followed, reads_database };
     let Some(command) = cli.command else {
         term.write(&args::welcome(term.paint))?;
         return Ok(Exit::Done);
@@ -199,6 +210,7 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
     let ended = runtime.block_on(command.perform(&ctx));
     // Whatever still runs is safe to drop: what counts is in the journal.
     runtime.shutdown_background();
+    let ended = ended.map_err(|trouble| trouble.at(&ctx.again()));
     ended.map_err(|trouble| if ctx.config.api_key.is_some() { trouble.with_key() } else { trouble })
 }
 

@@ -6,6 +6,7 @@ use tonic::metadata::MetadataMap;
 
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::kernel::evidence::receipt::written;
 use crate::wire::v1::{GetReceiptRequest, Receipt};
 
 /// Under which name a reply has the hash of the leaf.
@@ -54,22 +55,21 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 /// A receipt as it is kept and checked.
 fn file(receipt: &Receipt) -> Value {
-    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
     let keys = receipt
         .keys
         .iter()
         .map(|one| json!({"before": one.before, "key": one.key, "signature": one.signature}));
-    json!({
+    written(json!({
         "run_id": receipt.run_id,
         "sequence": receipt.sequence,
         "leaf": receipt.leaf,
         "leaf_hash": receipt.leaf_hash,
         "index": receipt.index,
         "proof": receipt.proof,
-        "head": some(&receipt.head),
-        "key": some(&receipt.key),
+        "head": receipt.head,
+        "key": receipt.key,
         "keys": keys.collect::<Vec<_>>(),
-    })
+    }))
 }
 
 /// The hash of the leaf that came with a reply, where something was decided.
@@ -121,5 +121,8 @@ mod tests {
         let bare = Receipt { leaf_hash: "00".repeat(32), ..Receipt::default() };
         let read = Read::read(&file(&bare).to_string()).unwrap();
         assert_eq!((read.head, read.key, read.index), (None, None, None));
+        for name in ["index", "proof", "head", "key", "keys"] {
+            assert_eq!(file(&bare).get(name), None, "`{name}` says nothing yet");
+        }
     }
 }

@@ -18,6 +18,9 @@ Look first: `holdpoint cancel` is taken before it, nothing else is. A server tha
 Where the log lacks what a head that is kept beside the key holds, nothing is signed: that head is the proof that the
 store was put back. It stays until somebody says `--forget-head`, and who did stands in `holdpoint audit --store`.")]
 pub(super) struct Args {
+    /// A halt, which this is not for: whoever names one is told what is
+    #[arg(value_name = "HALT", hide = true)]
+    pub halt: Option<String>,
     /// Give up the heads beside the key that the log does not hold, and have it signed from whatever it holds
     #[arg(long)]
     pub forget_head: bool,
@@ -25,6 +28,12 @@ pub(super) struct Args {
 
 /// Releases.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+    if let Some(halt) = &args.halt {
+        let why = "this lets a store go on that was put back or imported, and takes no name";
+        let halt = line(halt, 80);
+        return Err(Trouble::new(Exit::Usage, why)
+            .hint(format!("a halt is taken back with `holdpoint halt --release {halt}`")));
+    }
     let mut connection = ctx.connect().await?;
     let request = ReleaseStoreRequest { forget_head: args.forget_head };
     let answered = connection.client.release_store(request).await;

@@ -20,7 +20,7 @@ use crate::wire::v1::RunWorkflowRequest;
   cat letter.txt | holdpoint run summarise -
 
 `exit`, Ctrl-D or Ctrl-C leave it waiting; `holdpoint resume` takes it up again. Where there is no
-terminal, the question is printed and the command ends with exit code 4.")]
+terminal, the question, or the halt that it stands at, is printed and the command ends with exit code 4.")]
 pub(super) struct Args {
     /// The workflow's name; `holdpoint workflows` lists them
     pub workflow: String,
@@ -56,12 +56,14 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         workflow_id: args.workflow.clone(),
         session_id: args.session.unwrap_or_default(),
         input: Some(input.into()),
-        idempotency_key: args.key.unwrap_or_default(),
+        idempotency_key: args.key.clone().unwrap_or_default(),
         metadata: args.meta.into_iter().collect::<HashMap<_, _>>(),
         gates,
     };
     let talk = async {
-        let stream = connection.client.run_workflow(request).await?.into_inner();
+        let begun = connection.client.run_workflow(request).await;
+        let unheard = |status| Trouble::from(status).may_have_begun(args.key.is_some());
+        let stream = begun.map_err(unheard)?.into_inner();
         Talk::new(ctx, &mut connection.client, args.interaction).follow(stream).await
     };
     let ended = match talk.await {

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use crate::app::moving::{self, Stage};
+use crate::app::store::Tables;
 use crate::app::{self, counted};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
@@ -100,14 +101,34 @@ async fn carry(to: Option<String>, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 /// Makes the tables.
 async fn migrate(ctx: &Ctx) -> Result<Exit, Trouble> {
-    let (place, is_made) = app::store::migrate(&ctx.config).await?;
+    let done = app::store::migrate(&ctx.config).await?;
     let text = if ctx.json {
-        json!({"store": place, "made": is_made}).to_string()
-    } else if is_made {
-        format!("made a store in the database at {place}")
+        let Tables { place, is_made, is_raised, mended, schema, reads_form } = &done;
+        let told = json!({
+            "store": place, "made": is_made, "raised": is_raised, "indexes_made": mended, "schema": schema,
+            "reads_form": reads_form,
+        });
+        told.to_string()
     } else {
-        format!("the store in the database at {place} is as it should be")
+        words(&done)
     };
     ctx.term.line(&text)?;
     Ok(Exit::Done)
+}
+
+/// What was done, and which schema there is now: an upgrade speaks of that.
+fn words(done: &Tables) -> String {
+    let Tables { place, is_made, is_raised, mended, schema, .. } = done;
+    if *is_made {
+        format!("made a store in the database at {place}: schema {schema}")
+    } else if *is_raised {
+        format!("took the store in the database at {place} to schema {schema}")
+    } else if mended.is_empty() {
+        format!("the store in the database at {place} is as it should be: schema {schema}")
+    } else {
+        let indexes = mended.join(", ");
+        format!(
+            "made again what the store in the database at {place} lacked (indexes: {indexes}): schema {schema}"
+        )
+    }
 }

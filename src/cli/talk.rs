@@ -69,8 +69,9 @@ impl<'a> Talk<'a> {
     /// A conversation that has not begun.
     pub(super) fn new(ctx: &'a Ctx, client: &'a mut Client, interaction: Interaction) -> Self {
         let input = interaction.asks(ctx).then(Input::new);
-        let telling = Telling::story(ctx, Audience::Talker);
-        Self { ctx, client, follow: Follow::new(telling), input, is_editing: Arc::default() }
+        let mut follow = Follow::new(Telling::story(ctx, Audience::Talker));
+        follow.leaves_at_halts = input.is_none();
+        Self { ctx, client, follow, input, is_editing: Arc::default() }
     }
 
     /// A conversation whose lines somebody else has begun to read.
@@ -127,6 +128,13 @@ impl<'a> Talk<'a> {
                     return Ok(Exit::Interrupted);
                 }
                 ending @ (Ending::Completed | Ending::Failed) => return Ok(ending.exit()),
+                ending @ Ending::Halted => {
+                    let (id, again) = (&self.follow.run_id, self.ctx.again());
+                    self.ctx.term.note(&format!(
+                        "left standing; once the halt is taken back, take it up again with: holdpoint resume {id}{again}"
+                    ));
+                    return Ok(ending.exit());
+                }
                 Ending::Moving => {
                     let trouble = Trouble::new(Exit::Failed, "the stream ended before the run did");
                     let again = self.ctx.again();

@@ -157,7 +157,8 @@ fn told(looked: &Bundled) -> Vec<String> {
         None => "no head is signed, or no key is known".into(),
     };
     let (events, all) = (counted(looked.events, "event"), proven + unproven);
-    let mut told = vec![format!("{run}: {events}, {proven} of {all} leaves proven, {signer}")];
+    let leaves = if all == 1 { "leaf" } else { "leaves" };
+    let mut told = vec![format!("{run}: {events}, {proven} of {all} {leaves} proven, {signer}")];
     told.extend(not_proven(looked));
     if !looked.is_over {
         let open =
@@ -180,8 +181,7 @@ fn told(looked: &Bundled) -> Vec<String> {
         told.push(earlier.into());
     }
     if !looked.decided.is_empty() {
-        let count = u64::try_from(looked.decided.len()).unwrap_or(u64::MAX);
-        told.push(format!("{}:", counted(count, "decision")));
+        told.push(format!("{}:", decided::counts(&looked.decided)));
         told.extend(looked.decided.iter().map(|one| format!("  {}", decided::in_words(one))));
     }
     told
@@ -222,11 +222,13 @@ fn store(looked: &Verified, ctx: &Ctx) -> Result<Exit, Trouble> {
             findings.map(|one| json!({"place": one.place, "what": one.what, "byte": one.byte}));
         let findings: Vec<Value> = findings.collect();
         let since = looked.since.as_ref();
-        let since = since.map(|(origin, size)| json!({"origin": origin, "leaves": size}));
+        let since =
+            since.map(|it| json!({"origin": it.origin, "leaves": it.leaves, "file": it.file}));
         let told = json!({
             "ok": is_ok, "runs": looked.runs, "skipped": looked.skipped, "events": looked.events, "unchained": looked.unchained,
             "leaves": looked.leaves, "waiting": looked.waiting, "forgotten": looked.forgotten,
             "signed": looked.signed, "key": looked.signer.as_ref().map(VerifyKey::text),
+            "brought": looked.brought.as_ref().map(VerifyKey::text),
             "since": since, "imported": looked.imported.map(Millis::date), "findings": findings,
         });
         ctx.term.line(&told.to_string())?;

@@ -34,6 +34,8 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     // Whoever looks has the directory to themselves: where no server works nothing would ever follow, and nobody
     // else could answer meanwhile.
     follow.through_pauses = args.follow && !connection.embedded;
+    // A halt is a pause as well, and where nobody sits nobody leaves.
+    follow.leaves_at_halts = !args.follow && !ctx.term.is_interactive;
     let watched = async {
         let stream = follow.watch(&mut connection.client).await?;
         follow.read(ctx, &mut connection.client, stream).await

@@ -15,7 +15,7 @@ use crate::definition::known;
 use crate::definition::people::{ApproversFile, ExcludedFile};
 use crate::definition::policy::steps_of;
 use crate::definition::source::Source;
-use crate::kernel::brought::{BROUGHT, refuse_telling};
+use crate::kernel::brought::BROUGHT;
 use crate::kernel::expression::Expression;
 use crate::kernel::graph::{Step, Task};
 use crate::kernel::workflow::{Gate, Pattern};
@@ -60,9 +60,6 @@ pub fn brought(
         refuse_contradiction(&field, &file, workflow)?;
         let gate = file.meaning(|tool| vec![tool.replace('.', "__")]);
         gates.push(Gate { name: format!("{BROUGHT}{}", gate.name), ..gate });
-    }
-    if workflow.secretive {
-        refuse_telling(&gates)?;
     }
     Ok(gates)
 }

@@ -159,6 +159,9 @@ steps: [{{agent: idle}}]
         "{type: string, contentSchema: {properties: {u: {secret: true}}}}",
         "{type: string, contentSchema: {$ref: '#/$defs/pin'}}",
         "{somebodys: {own: {format: password}}}",
+        "{type: string, secret: 'true'}",
+        "{type: string, secret: [true]}",
+        "{type: string, secret: null}",
     ] {
         assert!(refused(more), "{more}");
     }

@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// What will keep the next head from being signed, or from being kept beside the key: told before there is one.
-    async fn foreseen(&self, last: Option<&LastHead>) -> Option<AttestTrouble> {
+    pub(super) async fn foreseen(&self, last: Option<&LastHead>) -> Option<AttestTrouble> {
         let (signer, origin, _) = self.inner.attesting.signer.get()?;
         let tree = match self.inner.journal.evidence().tree().await {
             Ok(tree) if tree.size > 0 => tree,
@@ -217,7 +217,8 @@ impl Engine {
         if !change.signature.is_empty() {
             tracing::info!(
                 "`audit_key_before` is needed no more: the key before has signed which came after it. Take it out of the \
-                 settings, and destroy that key"
+                 settings, and destroy that key; where servers share a database, passes of the console that were made with it are \
+                 good for as long as it is named"
             );
             return Ok(());
         }
@@ -287,8 +288,7 @@ impl Engine {
             }
             let unsigned = head.size.saturating_sub(state.signed.load(Ordering::Acquire));
             if unsigned == 0 && signs {
-                // Somebody else has signed what could not be signed here.
-                self.trouble(None);
+                self.look_at_trouble().await;
             }
             if unsigned > 0 && (is_due || unsigned >= LEAVES_MAX) {
                 self.sign(head).await;
@@ -456,7 +456,7 @@ impl Engine {
                 let size = before.head.size;
                 return Err(Fault::Corrupt(format!(
                     "the log does not hold what was signed before, up to leaf {size}: it was written over, cut off or put \
-                     back; `holdpoint verify` names the place. Nothing is signed until what was is back, or until \
+                     back; `holdpoint verify --audit-key` with this key's file names the place. Nothing is signed until what was is back, or until \
                      `holdpoint release --forget-head` (after `holdpoint restored`) gives up what lies beside the key"
                 )));
             }

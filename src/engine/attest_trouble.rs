@@ -4,7 +4,7 @@
 use std::sync::PoisonError;
 
 use crate::engine::Engine;
-use crate::ports::Fault;
+use crate::ports::{Fault, LastHead};
 
 /// What is wrong with the signing of heads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,23 @@ impl Engine {
     /// What is wrong with the signing of heads, if anything is.
     pub fn attest_trouble(&self) -> Option<AttestTrouble> {
         self.inner.attesting.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Somebody else has signed what could not be signed here. That ends what is wrong only where the log holds what lies
+    /// beside the key here, too: a head that it lacks is given up at each server that keeps one.
+    pub(super) async fn look_at_trouble(&self) {
+        if self.attest_trouble().is_none() {
+            return;
+        }
+        let Some((_, _, key)) = self.inner.attesting.signer.get() else { return };
+        match LastHead::of(&*self.inner.journal).await {
+            Ok(last) => {
+                let ours = last.filter(|last| last.key == key.text());
+                let trouble = self.foreseen(ours.as_ref()).await;
+                self.trouble(trouble);
+            }
+            Err(fault) => tracing::debug!(%fault, "what others have signed could not be read"),
+        }
     }
 
     /// Heads are not signed here, for a reason that is told where they are asked for.

@@ -218,6 +218,9 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
     }
     let Open { started: founded, questions, judges, decided, calls } = open;
     let mut entry = AuditEntry::bare(head, recorded.at, recorded.version);
+    if let Some(started) = founded {
+        started.renew(&recorded.event);
+    }
     match &recorded.event {
         Event::Started(started) => {
             *founded = Some(started.clone());
@@ -324,9 +327,6 @@ fn entry(head: &Head, recorded: &Recorded, open: &mut Open) -> Option<AuditEntry
             entry.note = in_force(force);
         }
         Event::Renewed { only, .. } => {
-            if let Some(started) = founded {
-                started.renew(&recorded.event);
-            }
             (entry.action, entry.note) = if only.is_empty() {
                 ("renewed", "the store was put back from a backup or a copy".into())
             } else {

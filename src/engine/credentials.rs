@@ -22,7 +22,8 @@ impl Engine {
         let Some(credentials) = self.inner.credentials.get() else { return Ok(None) };
         match credentials.vouch(who).await? {
             Vouched::Good(guard) => Ok(guard.filter(|_| self.is_shared())),
-            Vouched::Unknown => Err(Refusal::Unauthenticated.into()),
+            // One was shown, and was good a moment ago: that none was is not what they are told.
+            Vouched::Unknown => Err(Refusal::UnknownKey.into()),
         }
     }
 

@@ -6,26 +6,23 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::engine::cell::{Cell, Hot, State, WorkKey};
-use crate::engine::commands::check::{check_key, shortened};
+use crate::engine::commands::check::{REASON_CHARS_MAX, check_halt_reason, check_key, shortened};
 use crate::engine::drive::{Batch, Extras};
 use crate::engine::sharing::HALTS_MS;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{
-    Command, Decision, Effect, EndedBy, Halt, Halts, Millis, Principal, Refusal, Role, Run, RunId,
-    Scope, apply, halt, legible, release, steers,
+    BY_FILE, Command, Decision, Effect, EndedBy, Halt, Halts, Millis, Principal, Refusal, Role,
+    Run, RunId, Scope, apply, halt, legible, release,
 };
 use crate::ports::Note;
 use crate::ports::brake::Brake;
 
 /// Halts that stand at once: each is looked at with every deed.
 const HALTS_MAX: usize = 64;
-/// What is kept of a reason: a sentence or two, on every page.
-const REASON_CHARS_MAX: usize = 500;
 /// Runs that are told at a time that a halt is over.
 const TOLD_AT_ONCE: usize = 64;
-/// Who stopped everything where a file says so, and by what that halt is known.
-const FILE: &str = "file";
+/// By what the halt of a file is known.
 const FILE_ID: &str = "halt_file";
 
 /// What somebody wants stopped.
@@ -62,7 +59,7 @@ impl Engine {
         let mut halts = Halts::clone(&self.halts());
         let pulled = self.inner.halting.brake.get().and_then(|brake| brake.pulled());
         if let Some(reason) = pulled.filter(|_| halts.0.iter().all(|known| known.id != FILE_ID)) {
-            halts.0.push(by_file(&reason, self.inner.clock.now()));
+            halts.0.push(self.by_brake(&reason));
         }
         halts
     }
@@ -90,7 +87,7 @@ impl Engine {
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
         check_key(&wish.key)?;
-        check_reason(&wish.reason)?;
+        check_halt_reason(&wish.reason)?;
         let scope = self.known_scope(wish.scope).await?;
         let changing = self.inner.halting.changing.lock().await;
         self.heed_halts().await?;
@@ -137,21 +134,39 @@ impl Engine {
         halt
     }
 
-    /// Takes a halt back: whatever stood still is told for how long, and goes on.
+    /// Takes a halt back, without saying why.
     pub async fn release_halt(&self, id: &str, who: &Principal) -> Result<Halt, EngineError> {
+        self.release_halt_for(id, "", who).await
+    }
+
+    /// Takes a halt back: whatever stood still is told for how long, and goes on. Why is noted, where it is said.
+    pub async fn release_halt_for(
+        &self,
+        id: &str,
+        reason: &str,
+        who: &Principal,
+    ) -> Result<Halt, EngineError> {
         // By that name it is listed, as whose halt it is; and no key is called so.
-        let id = if id == FILE { FILE_ID } else { id };
+        let id = if id == BY_FILE { FILE_ID } else { id };
         let refused = |code: &'static str| {
             let (who, door, known) = who.recorded();
             Note::ReleaseRefused { who, door, halt: id.to_owned(), code: code.into(), known }
         };
-        self.or_noted(self.release_halt_as(id, who).await, refused).await
+        self.or_noted(self.release_halt_as(id, reason, who).await, refused).await
     }
 
-    async fn release_halt_as(&self, id: &str, who: &Principal) -> Result<Halt, EngineError> {
+    async fn release_halt_as(
+        &self,
+        id: &str,
+        reason: &str,
+        who: &Principal,
+    ) -> Result<Halt, EngineError> {
         if !who.roles.has(Role::Admin) || !who.workflows.is_empty() {
             let why = "a halt is taken back by an admin: use a key with the role `admin`";
             return Err(Refusal::Forbidden(why).into());
+        }
+        if !reason.is_empty() {
+            check_halt_reason(reason)?;
         }
         self.refuse_if_draining()?;
         self.refuse_if_looking()?;
@@ -176,7 +191,8 @@ impl Engine {
             return Err(Refusal::invalid("halt_id", remedy).into());
         }
         release::refuse_halt(known, who, &self.operator())?;
-        self.end(id, EndedBy::from(who), Some(who)).await
+        let by = EndedBy { reason: reason.to_owned(), ..EndedBy::from(who) };
+        self.end(id, by, Some(who)).await
     }
 
     /// Looks at the brake beside the doors, and does as it says.
@@ -188,7 +204,8 @@ impl Engine {
         match pulled {
             Some(reason) if stands.is_none() => self.pulled(&reason).await,
             None if stands.is_some_and(|known| self.is_ours_to_end(&known)) => {
-                let by = EndedBy { who: FILE.into(), door: FILE.into(), known: None };
+                let (who, door) = (BY_FILE.into(), BY_FILE.into());
+                let by = EndedBy { who, door, ..EndedBy::default() };
                 self.end(FILE_ID, by, None).await.map(drop)
             }
             Some(_) | None => Ok(()),
@@ -223,13 +240,18 @@ impl Engine {
             return Ok(());
         }
         let Ok(_changing) = self.inner.halting.changing.try_lock() else {
-            return Err(halt::refused(&by_file(reason, self.inner.clock.now())).into());
+            return Err(halt::refused(&self.by_brake(reason)).into());
         };
         if is_known() {
             return Ok(());
         }
+        self.add(self.by_brake(reason), None).await
+    }
+
+    /// The halt of whoever pulled the brake here: among several servers it says where that is.
+    fn by_brake(&self, reason: &str) -> Halt {
         let key = if self.is_shared() { self.brake_place() } else { String::new() };
-        self.add(Halt { key, ..by_file(reason, self.inner.clock.now()) }, None).await
+        Halt { key, ..by_file(reason, self.inner.clock.now()) }
     }
 
     /// Whether something is stopped that is about to be done. The brake is asked, too: it counts from the
@@ -360,9 +382,10 @@ impl Engine {
         failpoint::hit("engine.halt_ending");
         self.tell_stood(&ended).await?;
         failpoint::hit("engine.halt_told");
-        let EndedBy { who, door, known } = ended.ended_by.as_deref().cloned().unwrap_or_default();
+        let by = ended.ended_by.as_deref().cloned().unwrap_or_default();
+        let EndedBy { who, door, known, reason } = by;
         let (halt, what) = (id.to_owned(), ended.scope.words());
-        self.note(Note::HaltReleased { who, door, halt, what, known }).await;
+        self.note(Note::HaltReleased { who, door, halt, what, known, reason }).await;
         self.change_halts(None, |halts| halts.0.retain(|known| known.id != id)).await?;
         failpoint::hit("engine.halt_ended");
         tracing::warn!(halt.id = %ended.id, what = ended.scope.words(), "a halt was taken back");
@@ -455,28 +478,12 @@ fn by_file(reason: &str, at: Millis) -> Halt {
         id: FILE_ID.into(),
         scope: Scope::All,
         reason: legible(reason).chars().take(REASON_CHARS_MAX).collect(),
-        by: FILE.into(),
-        door: FILE.into(),
+        by: BY_FILE.into(),
+        door: BY_FILE.into(),
         known: None,
         at,
         is_ending: false,
         ended_by: None,
         key: String::new(),
     }
-}
-
-fn check_reason(reason: &str) -> Result<(), Refusal> {
-    if reason.trim().is_empty() {
-        let remedy = "say why: whoever waits for it reads that, and so does the audit";
-        return Err(Refusal::invalid("reason", remedy));
-    }
-    if reason.chars().count() > REASON_CHARS_MAX {
-        let remedy = format!("at most {REASON_CHARS_MAX} characters");
-        return Err(Refusal::TooLarge { field: "reason".into(), remedy });
-    }
-    // It is told wherever something stands still: in messages, on pages, in terminals.
-    if reason.chars().any(steers) {
-        return Err(Refusal::invalid("reason", "say it on one line, without control characters"));
-    }
-    Ok(())
 }

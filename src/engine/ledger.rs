@@ -292,6 +292,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::BrokenWorkflow { .. }
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
+        | Refusal::PrunedRun(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::StalePause
         | Refusal::KeyReused(_)

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::kernel::{
-    Event, Message, Millis, Question, Recorded, RequestId, Run, RunId, SessionId, Status, Version,
-    halt, secret,
+    Event, Message, Millis, Question, Recorded, RequestId, Run, RunId, Seen, SessionId, Status,
+    Version, halt, oversight, secret,
 };
 
 /// How many messages before a question are told with it; the whole conversation is a call away.
@@ -36,6 +36,8 @@ pub struct Published {
     pub request: Option<RequestId>,
     /// With the end of a question that decides: how long it was open.
     pub waited_ms: Option<u64>,
+    /// With a word on a question that decides: how much there was to read, and for how long at most.
+    pub at_most: Option<Seen>,
     /// With a tool's call: where in its arguments something is that people are not to read, as JSON pointers.
     pub secrets: Vec<String>,
 }
@@ -81,6 +83,7 @@ impl Published {
             message_ordinal: 0,
             request: None,
             waited_ms: None,
+            at_most: None,
             secrets: Vec::new(),
         }
     }
@@ -125,8 +128,8 @@ impl Waiting {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Narrator {
     steps: BTreeMap<u32, String>,
-    /// When what is open and decides was asked.
-    asked: BTreeMap<u32, Millis>,
+    /// When what is open and decides was asked, and how many characters that is.
+    asked: BTreeMap<u32, (Millis, u64)>,
     /// How much of the conversation has been told or passed over.
     messages: usize,
     /// Whether the run rested when it was last told of.
@@ -139,7 +142,8 @@ impl Narrator {
         let steps = run.turns.values().map(|turn| (turn.number, turn.step.clone())).collect();
         let rested = matches!(run.status, Status::Waiting { .. });
         let decisions = run.questions.values().filter(|question| question.decides());
-        let asked = decisions.map(|question| (question.ordinal, question.asked_at)).collect();
+        let asked = |question: &Arc<Question>| (question.asked_at, oversight::chars(question));
+        let asked = decisions.map(|question| (question.ordinal, asked(question))).collect();
         Self { steps, asked, messages: run.conversation.len(), rested }
     }
 
@@ -164,6 +168,7 @@ impl Narrator {
         } else {
             None
         };
+        let at_most = self.at_most(&event, at);
         let waited_ms = self.waited(&event, at);
         let message_ordinal = self.ordinal_of(run, &event);
         let request = event.question().map(|ordinal| run.request(ordinal));
@@ -184,8 +189,17 @@ impl Narrator {
             message_ordinal,
             request,
             waited_ms,
+            at_most,
             secrets,
         }
+    }
+
+    /// What whoever spoke had before them at most: before it was asked nobody was shown anything.
+    fn at_most(&self, event: &Event, at: Millis) -> Option<Seen> {
+        let (Event::Answered { ordinal, .. } | Event::Voted { ordinal, .. }) = event else {
+            return None;
+        };
+        self.asked.get(ordinal).map(|(asked, chars)| Seen { chars: *chars, ms: at.since(*asked) })
     }
 
     /// How long a decision was waited for that an event brings; where it takes more words than one, with the last.
@@ -193,13 +207,13 @@ impl Narrator {
         if let Event::Asked(question) = event
             && question.decides()
         {
-            self.asked.insert(question.ordinal, at);
+            self.asked.insert(question.ordinal, (at, oversight::chars(question)));
         }
         if let Event::Closed { ordinal, .. } = event {
             self.asked.remove(ordinal);
         }
         let Event::Answered { ordinal, .. } = event else { return None };
-        self.asked.remove(ordinal).map(|asked| at.since(asked))
+        self.asked.remove(ordinal).map(|(asked, _)| at.since(asked))
     }
 
     /// Live, the run may be ahead of the event: the message is looked for from where we were.
@@ -256,7 +270,7 @@ impl Narrator {
 
 /// An event as onlookers are told it.
 fn veiled(run: &Run, event: Arc<Event>) -> Arc<Event> {
-    let keeps_to_itself = matches!(&*event, Event::Started(_) | Event::Renewed { .. });
+    let keeps_to_itself = event.seed().is_some() || matches!(&*event, Event::Started(_));
     if run.veil.is_nothing() && !keeps_to_itself {
         return event;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::narrate::Published;
 use crate::engine::{AuditEntry, AuditFilter, Engine, EngineError, InboxFilter};
-use crate::kernel::oversight::{Figures, Made, Open, READ_CHARS_PER_SECOND, is_quick};
+use crate::kernel::oversight::{Figures, Made, Open, Pace, READ_CHARS_PER_SECOND, pace};
 use crate::kernel::{Event, Millis, Principal, Refusal, Verb};
 
 /// Open requests that are counted: more than a page can make anything of.
@@ -110,7 +110,8 @@ fn count(batch: &[Arc<Published>]) {
         let said = if verb.is_no() { "no" } else { "yes" };
         metrics::counter!("holdpoint_decisions_total", "said" => said).increment(1);
         let seen = known.as_ref().and_then(|known| known.seen);
-        if seen.is_some_and(|seen| is_quick(seen, READ_CHARS_PER_SECOND)) {
+        let Some(at_most) = published.at_most.or(seen) else { continue };
+        if pace(seen, at_most, READ_CHARS_PER_SECOND) == Pace::Quick {
             metrics::counter!("holdpoint_decisions_quick_total").increment(1);
         }
     }
@@ -130,7 +131,7 @@ impl Overseen {
         let made = Made { by: &entry.principal, at: entry.at, question, value, seen };
         self.figures.made(&entry.workflow, &made, chars_per_second);
         self.since = Some(self.since.map_or(entry.at, |since| since.min(entry.at)));
-        if made.is_quick(chars_per_second) && question.decides() {
+        if made.pace(chars_per_second) == Pace::Quick && question.decides() {
             self.quick.push(entry);
         }
     }

@@ -111,7 +111,7 @@ impl Engine {
             let asked = asked.map(|question| OpenRequest::of(&run, question));
             let asked = asked.filter(|open| self.admits(open, who));
             let asked = asked.map(|open| open.question.as_decided());
-            let lost = asked.as_ref().and_then(|question| {
+            let lost = asked.as_ref().filter(|question| question.knows_call).and_then(|question| {
                 let Origin::LostOutcome(call) = &question.origin else { return None };
                 let (place, mut event) = called(&journal, call)?;
                 if let Event::ToolCalled { call, .. } = &mut event {

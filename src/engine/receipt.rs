@@ -4,7 +4,7 @@
 use crate::engine::{Begun, Engine, EngineError};
 use crate::kernel::evidence::Hash;
 use crate::kernel::evidence::handover::Handover;
-use crate::kernel::evidence::leaf::{Leaf, Place};
+use crate::kernel::evidence::leaf::{Leaf, Place, Pruned};
 use crate::kernel::evidence::tree::leaf_hash;
 use crate::kernel::{Principal, Refusal, RunId, Version};
 use crate::ports::LastHead;
@@ -100,7 +100,8 @@ impl Engine {
         let Some(mut receipt) = found.filter(|found| sees || found.hash.to_string() == named)
         else {
             if !sees {
-                return Err(unknown());
+                let pruned = self.pruned(run, who).await?;
+                return Err(pruned.map_or_else(unknown, EngineError::from));
             }
             let remedy =
                 "nothing was decided there: expected the sequence of an answer, a vote or an end";
@@ -115,5 +116,14 @@ impl Engine {
             receipt.keys = LastHead::handed(&*self.inner.journal).await?;
         }
         Ok(receipt)
+    }
+
+    /// That a run was forgotten, and where its tombstone lies, for whoever is shown what belongs to no run.
+    async fn pruned(&self, run: &str, who: &Principal) -> Result<Option<Refusal>, EngineError> {
+        let Some(id) = RunId::parse(run).ok().filter(|_| who.sees_store()) else {
+            return Ok(None);
+        };
+        let tombstone = self.inner.journal.evidence().leaf(&Place::Tombstone(id.clone())).await?;
+        Ok(tombstone.map(|lain| Refusal::PrunedRun(Pruned { run: id, leaf: lain.index })))
     }
 }

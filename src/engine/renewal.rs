@@ -102,12 +102,19 @@ impl Engine {
         }
     }
 
-    /// Heeds that somebody else who shares the store has let it go on.
+    /// Heeds that somebody else who shares the store has let it go on, or has found that it went back.
     pub(super) async fn heed_standing(&self) -> Result<(), EngineError> {
         let _changing = self.inner.standing.changing.lock().await;
-        if let Some(known) = Identity::of(&*self.inner.journal).await? {
-            self.stand(known);
+        let Some(known) = Identity::of(&*self.inner.journal).await? else { return Ok(()) };
+        if known.is_rewound && !self.is_rewound() {
+            // Every server that stops says so: whoever looks at one of them need not know which one found it.
+            self.inner.sharing.count_rewound(&known.epoch);
+            tracing::error!(
+                "the store has gone back in time, as another server found: it lacks what it had acknowledged; nothing is done \
+                 until `holdpoint release`"
+            );
         }
+        self.stand(known);
         Ok(())
     }
 
@@ -117,6 +124,9 @@ impl Engine {
             return;
         }
         let is_held = known.is_held;
+        if self.is_held() && !is_held {
+            tracing::info!("the store was released: what waits goes on");
+        }
         self.inner.standing.set(known);
         if !is_held {
             self.inner.standing.released.cancel();
@@ -225,6 +235,18 @@ impl Engine {
         self.or_noted(self.release_store_as(forgets, who).await, refused).await
     }
 
+    /// Heeds that somebody else has let the store go on a moment ago: whoever comes second releases nothing. What others
+    /// have found since is not taken in here: nobody has looked at it.
+    async fn heed_release(&self) -> Result<(), EngineError> {
+        if self.is_shared()
+            && let Some(known) = Identity::of(&*self.inner.journal).await?
+            && !known.is_held
+        {
+            self.stand(known);
+        }
+        Ok(())
+    }
+
     async fn release_store_as(
         &self,
         forgets: bool,
@@ -239,7 +261,10 @@ impl Engine {
         self.refuse_if_looking()?;
         self.refuse_if_unknown(who).await?;
         release::refuse_store(who, &self.operator())?;
+        // What others have taken back since is told as it is now.
+        self.heed_halts().await?;
         let _changing = self.inner.standing.changing.lock().await;
+        self.heed_release().await?;
         let seen = self.inner.standing.get();
         let heads = self.settle_heads(forgets, who).await?;
         let are_forgotten = forgets && !heads.is_empty();

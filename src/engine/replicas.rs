@@ -14,6 +14,8 @@ impl Engine {
         // It is told again with every life; what lacks it till then is a listing.
         if let Err(error) = replicas.introduce(who).await {
             tracing::warn!(%error, "the others could not be told who this is");
+        } else if let Err(error) = self.beat().await {
+            tracing::debug!(%error, "how many there are is asked with the next sign of life");
         }
     }
 
@@ -48,7 +50,7 @@ impl Engine {
         self.is_shared().then(|| self.life())
     }
 
-    /// Who drives a run now, by the name they gave; none where nobody does, nobody is known to, or one process has
+    /// Who drives a run now, by the name they gave, and by their address where another has that name; none where nobody does, nobody is known to, or one process has
     /// the store alone. For whoever sees the run.
     pub async fn driver(&self, run: &str, who: &Principal) -> Result<Option<String>, EngineError> {
         let Some(replicas) = self.replicas() else { return Ok(None) };
@@ -58,7 +60,17 @@ impl Engine {
             return Ok(None);
         };
         let listed = replicas.listed().await?;
-        let driver = listed.into_iter().find(|replica| replica.incarnation == holder);
-        Ok(driver.map(|replica| replica.who.name))
+        let driver = listed.iter().find(|replica| replica.incarnation == holder);
+        let is_alike = |driver: &Replica| {
+            listed.iter().filter(|other| other.who.name == driver.who.name).count() > 1
+        };
+        Ok(driver.map(|driver| called(&driver.who, who.sees_store() && is_alike(driver))))
     }
+}
+
+/// What a server is called: machines that run several of them tell those apart by their addresses, to whoever is shown
+/// who shares the store.
+fn called(who: &Introduction, with_address: bool) -> String {
+    let Introduction { name, address, .. } = who;
+    if with_address { format!("{name} ({address})") } else { name.clone() }
 }

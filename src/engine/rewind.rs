@@ -64,14 +64,8 @@ impl Engine {
     async fn went_back(&self, rewind: Rewind) -> Result<(), EngineError> {
         let Rewind { had, has } = rewind;
         // First: whoever shares the store does nothing more before somebody has looked.
-        let is_first = self.hold_rewound().await?;
+        let is_first = self.hold_rewound(rewind).await?;
         let mut lost = self.lost().await?;
-        metrics::counter!("holdpoint_store_rewound_total").increment(1);
-        tracing::error!(
-            had,
-            has,
-            "the store has gone back in time: it lacks what it had acknowledged; nothing is done until `holdpoint release`"
-        );
         self.note(Note::Rewound { run: None, had, has, deeds: Vec::new() }).await;
         for cell in self.inner.cells.all() {
             if let Err(error) = self.fall_back(&cell, &mut lost).await {
@@ -117,7 +111,7 @@ impl Engine {
 
     /// Has the store be another one, in which nothing is done before an operator says so; whether nobody had said
     /// that before.
-    async fn hold_rewound(&self) -> Result<bool, EngineError> {
+    async fn hold_rewound(&self, Rewind { had, has }: Rewind) -> Result<bool, EngineError> {
         let Some(replicas) = self.replicas() else { return Ok(false) };
         let epoch = self.inner.clock.fresh_secret();
         let both = (&*self.inner.journal, replicas);
@@ -132,6 +126,13 @@ impl Engine {
         let _changing = self.inner.standing.changing.lock().await;
         let identity = identity.await?;
         let is_first = identity.epoch == epoch;
+        // Before it is so: whoever sees that this one stands still finds why.
+        self.inner.sharing.count_rewound(&identity.epoch);
+        tracing::error!(
+            had,
+            has,
+            "the store has gone back in time: it lacks what it had acknowledged; nothing is done until `holdpoint release`"
+        );
         self.stand(identity);
         Ok(is_first)
     }

@@ -4,7 +4,7 @@
 //! A hint makes things quick and may be lost; what is true is asked for every second.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -45,11 +45,17 @@ pub(super) struct Sharing {
     /// Until which tick this process may do something in the world.
     until: AtomicU64,
     beaten: Notify,
+    /// Held by whoever shows that this process lives: of two that are told at once that it is dead, each would begin a life.
+    beating: tokio::sync::Mutex<()>,
     living: Mutex<Vec<Incarnation>>,
+    /// How many of them have said who they are: those serve.
+    serving: AtomicUsize,
     /// That the store lacks what it had acknowledged, until that is seen to.
     rewind: Mutex<Option<Rewind>>,
     /// The store's epoch when it was last found to have everything that it acknowledged; empty before.
     whole_in: Mutex<String>,
+    /// In which epoch it was last counted that the store had gone back; empty before.
+    counted_in: Mutex<String>,
     /// Held by whoever sees to it.
     pub(super) seeing: tokio::sync::Mutex<()>,
 }
@@ -62,9 +68,12 @@ impl Sharing {
             drawn: AtomicU64::new(0),
             until: AtomicU64::new(if is_shared { 0 } else { u64::MAX }),
             beaten: Notify::new(),
+            beating: tokio::sync::Mutex::default(),
             living: Mutex::default(),
+            serving: AtomicUsize::new(0),
             rewind: Mutex::default(),
             whole_in: Mutex::default(),
+            counted_in: Mutex::default(),
             seeing: tokio::sync::Mutex::default(),
         }
     }
@@ -92,6 +101,15 @@ impl Sharing {
 
     pub(super) fn whole_in(&self) -> String {
         self.whole_in.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts that the store had gone back, once for each epoch that began by it: whoever finds it has often heard of it.
+    pub(super) fn count_rewound(&self, epoch: &str) {
+        let mut counted = self.counted_in.lock().unwrap_or_else(PoisonError::into_inner);
+        if *counted != epoch {
+            epoch.clone_into(&mut counted);
+            metrics::counter!("holdpoint_store_rewound_total").increment(1);
+        }
     }
 
     fn lock_rewind(&self) -> MutexGuard<'_, Option<Rewind>> {
@@ -224,9 +242,10 @@ impl Engine {
         }
     }
 
-    /// How many are known to share the store, this one among them; none where nobody does.
+    /// How many servers are known to share the store, this one among them; none where nobody does. They are those that
+    /// are listed: a life in which nobody serves yet, or a command works, is none.
     pub fn replicas_known(&self) -> usize {
-        self.inner.sharing.living.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.inner.sharing.serving.load(Ordering::Acquire)
     }
 
     /// Whether something that any of them could do is this one's to do first.
@@ -278,6 +297,8 @@ impl Engine {
     /// Shows that this process lives. One that was declared dead begins another life with nothing in hand.
     pub(super) async fn beat(&self) -> Result<(), EngineError> {
         let Some(replicas) = self.replicas() else { return Ok(()) };
+        // One at a time: whoever comes second finds the life that the first has begun.
+        let _beating = self.inner.sharing.beating.lock().await;
         keep_time(&*self.inner.clock, replicas).await?;
         self.look_back().await?;
         // From before it is asked: what takes long has taken it off.
@@ -296,6 +317,7 @@ impl Engine {
         };
         let living = replicas.living().await?;
         *self.inner.sharing.living.lock().unwrap_or_else(PoisonError::into_inner) = living;
+        self.inner.sharing.serving.store(replicas.serving().await?, Ordering::Release);
         let until = asked.saturating_add(lasts.saturating_sub(MARGIN_MS));
         self.inner.sharing.until.store(until, Ordering::Release);
         self.inner.sharing.beaten.notify_waiters();

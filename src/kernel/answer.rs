@@ -25,6 +25,7 @@ use crate::kernel::permission;
 use crate::kernel::principal::{Known, Principal, Seen};
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::refusal::Refusal;
+use crate::kernel::renewal;
 use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
 use crate::kernel::schema::{self, Mismatch};
 use crate::kernel::time::Millis;
@@ -34,11 +35,11 @@ use crate::kernel::verb::Verb;
 /// More than this nobody is shown: a door that says so has not counted.
 const SEEN_CHARS_MAX: u64 = 16 * 1024 * 1024;
 
-/// What `answers`, given together under `key`, mean.
+/// What `answers`, given together under `key`, mean; `seed` is for what is asked once they have told of a secret.
 pub(super) fn decide(
     run: &Run,
     answers: &[Answer],
-    key: &str,
+    (key, seed): (&str, &str),
     principal: &Principal,
     now: Millis,
 ) -> Result<Decision, Refusal> {
@@ -82,6 +83,7 @@ pub(super) fn decide(
                 known: Some(Box::new(known(principal, question, now))),
                 instead_of,
                 void: run.admission(now).void(question),
+                seed: String::new(),
             });
             continue;
         }
@@ -107,6 +109,7 @@ pub(super) fn decide(
             known: Some(Box::new(known(principal, question, now))),
             instead_of,
             asks_anew: anew.is_some(),
+            seed: String::new(),
         });
         // The intent, recorded before the deed (E2): exactly what was allowed. What was edited is
         // another action, and may be asked about in its turn (K10).
@@ -115,7 +118,7 @@ pub(super) fn decide(
     }
     // The end comes last, so that the other answers are kept and a repeat finds them all.
     events.extend(abort);
-    Ok(Decision::Events(events))
+    Ok(Decision::Events(renewal::covered(run, events, seed)))
 }
 
 /// How whoever answers is known. What they were shown is their door's word: nobody was shown anything before it was asked.

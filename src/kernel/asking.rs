@@ -115,6 +115,9 @@ pub(super) fn by_call(
     {
         return Err(format!("`response_schema` is no JSON Schema: {wrong}"));
     }
+    if let Some(wrong) = arguments.get("response_schema").and_then(secret::misspelled) {
+        return Err(format!("`response_schema`: {wrong}"));
+    }
     if let Some((_, wrong)) = arguments.get("response_schema").and_then(secret::unfollowed) {
         return Err(format!("`response_schema`: {wrong}"));
     }

@@ -9,6 +9,8 @@
 //! - Whatever else ends it (a no, silence, a withdrawal, a branch that failed beside it) ends the run, and so does the
 //!   time of a step or a block in which it has asked. So nothing is passed over, whether it stopped it or outlasted it.
 //! - Whoever answers takes no part in the run by that, and releases nothing.
+//! - Where anything is secret its conditions are not looked at, and it asks: that it asks, or does not, tells nobody what
+//!   they may not see.
 
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ pub(super) fn is_named_so(gate: &str) -> bool {
 
 /// Whether a gate looks into what is said or sent: that it asks tells whoever wrote it something of that, in words or in
 /// figures, though they may not see it.
-pub fn looks_into_words(gate: &Gate) -> bool {
+fn looks_into_words(gate: &Gate) -> bool {
     gate.when.iter().any(|condition| match condition {
         Condition::Keywords(_)
         | Condition::Uncertain
@@ -47,6 +49,15 @@ pub fn looks_into_words(gate: &Gate) -> bool {
             false
         }
     })
+}
+
+/// Whether a start's own gate would tell by when it asks what is secret in the run. A start is refused where that is known
+/// by then; but an agent may ask for a secret in a workflow that marks nothing, and a fork goes on with what its original
+/// brought. It is the run that is looked at and not the act: an agent says what it will send in a marked place before that
+/// place is come to.
+pub(super) fn would_tell(gate: &Gate, run: &Run) -> bool {
+    let is_secret = run.workflow.secretive || !run.veil.is_nothing();
+    is_named_so(&gate.name) && is_secret && looks_into_words(gate)
 }
 
 /// Refuses gates of a start that would tell what is in a secret that somebody else gave.
@@ -117,6 +128,11 @@ impl Looked {
     /// Whether a gate has let it pass.
     pub(super) fn has_passed(&self, gate: &str) -> bool {
         self.passed.iter().any(|passed| passed == gate)
+    }
+
+    /// Whether one of the file's or the operator's has.
+    pub(super) fn has_passed_another(&self) -> bool {
+        self.passed.iter().any(|passed| !is_named_so(passed))
     }
 
     /// Why a rule would have asked, if it would have.

@@ -69,6 +69,8 @@ pub enum Command {
         key: String,
         /// Who speaks.
         principal: Principal,
+        /// What nonces are drawn from, from now on, should the run know of its first secret by them.
+        seed: String,
     },
     /// Take a question back.
     Withdraw {

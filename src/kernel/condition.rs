@@ -2,7 +2,7 @@
 //! conditions too; how one is asked is in `judging`.
 //!
 //! - **K7** What is malformed is met: it asks.
-//! - **K12** Rules look at what the requester cannot choose.
+//! - **K12** Rules look at what the requester cannot choose; and a requester's own, at nothing that is kept from them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::kernel::gate::Wish;
 use crate::kernel::message::{Speaker, readable};
 use crate::kernel::operator::Environment;
 use crate::kernel::run::Run;
+use crate::kernel::workflow::Gate;
 
 /// Words that say that the speaker does not know, by language.
 const DOUBTS: [(&str, &[&str]); 4] = [
@@ -125,8 +126,21 @@ pub struct Complexity {
     pub amounts: Option<u32>,
 }
 
+/// Why a gate stops an act; nothing, if it lets it through.
+pub(super) fn reasons(gate: &Gate, run: &Run, wish: Wish<'_>) -> Option<Vec<String>> {
+    if gate.when.is_empty() {
+        return Some(vec![format!("{}: always a person", gate.name)]);
+    }
+    if brought::would_tell(gate, run) {
+        let why = "something is secret here, and a start's conditions do not look at it";
+        return Some(vec![format!("{}: {why}", gate.name)]);
+    }
+    let met: Vec<_> = gate.when.iter().filter_map(|rule| met(rule, run, wish)).collect();
+    (!met.is_empty()).then_some(met)
+}
+
 /// What a condition found, in words; nothing, if it does not hold.
-pub(super) fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
+fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
     let Wish { turn, call, judged, .. } = wish;
     if looks_at_the_run(condition, wish) && brought::is_drawn_out(run) {
         let why = "a gate of the run's start has held back part of what this looks at";

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::kernel::act;
 use crate::kernel::answer;
-use crate::kernel::approvers::Stage;
 use crate::kernel::command::{AttemptFault, Command, ToolFault};
 use crate::kernel::context_window;
 use crate::kernel::ending::Undone;
@@ -20,22 +19,21 @@ use crate::kernel::family;
 use crate::kernel::graph;
 use crate::kernel::halt;
 use crate::kernel::judging;
+use crate::kernel::lost;
 use crate::kernel::message::{ToolCall, readable};
-use crate::kernel::pattern::Draft;
 use crate::kernel::permission;
 use crate::kernel::places;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
-use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
+use crate::kernel::question::{OnTimeout, Question};
 use crate::kernel::refusal::Refusal;
 use crate::kernel::renewal;
 use crate::kernel::repeat;
 use crate::kernel::reply::{self, REPLY_BYTES_MAX};
-use crate::kernel::run::{CallWaits, OpenCall, Run, Status, Turn};
+use crate::kernel::run::{CallWaits, Run, Status, Turn};
 use crate::kernel::schema;
-use crate::kernel::secret;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::{Patience, Pattern, Retry, Safety};
+use crate::kernel::workflow::{Pattern, Retry, Safety};
 
 /// What a command means.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,8 +55,8 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
     permission::refuse(run, command)?;
     halt::refuse(run, command)?;
     match command {
-        Command::Answer { answers, key, principal } => {
-            answer::decide(run, answers, key, principal, now)
+        Command::Answer { answers, key, principal, seed } => {
+            answer::decide(run, answers, (key, seed), principal, now)
         }
         Command::Withdraw { request, principal, key } => {
             answer::withdraw(run, request, (principal, key))
@@ -282,12 +280,8 @@ fn tool_returned(
             let ordinal = u32::try_from(run.endings.len()).unwrap_or(u32::MAX).saturating_add(1);
             let (tool, what) = (&open.call.tool, &fault.failure.message);
             let why = format!("The call of `{tool}` was cut off: {what}.");
-            return Ok(vec![Event::Asked(Box::new(lost_outcome(
-                run,
-                (turn, open),
-                ordinal,
-                &why,
-            )))]);
+            let asked = lost::outcome(run, (turn, open), ordinal, &why);
+            return Ok(vec![Event::Asked(Box::new(asked))]);
         }
         Err(fault) => (wrong(&fault.failure.code, &fault.failure.message), true),
     };
@@ -391,41 +385,11 @@ fn recover(run: &Run, cut: &CutOff, now: Millis) -> Vec<Event> {
             }
             ordinal += 1;
             let why = (cut.why)(&open.call.tool);
-            events.push(Event::Asked(Box::new(lost_outcome(run, (turn, open), ordinal, &why))));
+            let asked = lost::outcome(run, (turn, open), ordinal, &why);
+            events.push(Event::Asked(Box::new(asked)));
         }
     }
     events
-}
-
-/// Nobody knows whether a deed was done, and it may not be done twice: a person is asked (E2), of
-/// those whose yes released it (K8).
-fn lost_outcome(run: &Run, (turn, open): (&Turn, &OpenCall), ordinal: u32, why: &str) -> Question {
-    let released = if open.released.is_empty() { &run.let_on_by } else { &open.released };
-    let untimed = |stage: &Stage| Stage { within_ms: None, escalate: Vec::new(), ..stage.clone() };
-    let draft = Draft {
-        step: turn.step.clone(),
-        agent: (!turn.is_tools()).then(|| turn.agent.clone()),
-        turn: Some(turn.number),
-        origin: Origin::LostOutcome(open.call.id.clone()),
-        kind: Kind::OutcomeCheck,
-        prompt: format!("{why} It may have happened. Did it?"),
-        context: serde_json::json!({
-            "tool": open.call.tool,
-            "arguments": secret::masked(&run.workflow, &open.call.tool, &open.call.arguments),
-        }),
-        options: Vec::new(),
-        schema: None,
-        patience: Patience {
-            approvers: released.iter().map(untimed).collect(),
-            ..Patience::default()
-        },
-        subject: None,
-        decides: true,
-        returns: false,
-        editable: None,
-        named: None,
-    };
-    reply::ask(&run.workflow, draft, usize::try_from(ordinal).unwrap_or(usize::MAX), Millis(0))
 }
 
 /// Deadlines and reminders that are due. Never early: each is due at its own millisecond.
@@ -473,7 +437,7 @@ fn silence(run: &Run, question: &Question, now: Millis) -> Event {
             Err(_) => closed(Closing::Rejected),
             Ok(value) => {
                 let (door, key) = (by.clone(), String::new());
-                let (given, from, shown) = (None, None, String::new());
+                let (given, from, shown, seed) = (None, None, String::new(), String::new());
                 let (known, instead_of, asks_anew) = (None, None, false);
                 Event::Answered {
                     ordinal,
@@ -487,6 +451,7 @@ fn silence(run: &Run, question: &Question, now: Millis) -> Event {
                     known,
                     instead_of,
                     asks_anew,
+                    seed,
                 }
             }
         },

@@ -237,6 +237,9 @@ pub enum Event {
         /// Whether nothing is decided by it: what they changed is asked about in its turn.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         asks_anew: bool,
+        /// What the nonces of questions are drawn from, from here on, where the run knows of a secret by it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        seed: String,
     },
     /// A person said their word on a question that needs more than theirs.
     Voted {
@@ -268,6 +271,9 @@ pub enum Event {
         /// Whose earlier words no longer counted when it was said, and in which stage.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         void: Vec<(u32, String)>,
+        /// What the nonces of questions are drawn from, from here on, where the run knows of a secret by it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        seed: String,
     },
     /// Somebody says that they are looking at a question, or no longer. That is advice.
     Claimed(Claimed),

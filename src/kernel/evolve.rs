@@ -150,7 +150,9 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         participants: std::collections::BTreeSet::new(),
         returned: std::collections::BTreeMap::new(),
         let_on_by: Vec::new(),
+        let_on_call: None,
         seed: started.seed.clone(),
+        is_seed_open: false,
         veil,
         epoch: started.epoch.clone(),
         renewals: Vec::new(),
@@ -195,6 +197,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         earlier: Earlier::default(),
     };
     run.heed_input();
+    run.is_seed_open = !run.hides();
     run
 }
 
@@ -210,6 +213,7 @@ pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption
     let was_tools = is_tools_failure(run, event);
     family::heard(run, event, at);
     run.heed_secrets(event);
+    renewal::heard(run, event);
     let outcome = if run.status.is_over() {
         Err("K6: the run is over")
     } else {

@@ -15,6 +15,7 @@ use crate::kernel::ending::{Ending, NotDone, Said};
 use crate::kernel::evolve::turn_of;
 use crate::kernel::gate::{self, Ruling};
 use crate::kernel::graph;
+use crate::kernel::lost;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::pattern;
 use crate::kernel::question::{OnTimeout, Origin, Question};
@@ -252,6 +253,7 @@ pub(super) fn answered(
     let lets_on = question.decides() && !Verb::of(value).is_some_and(Verb::is_no);
     if lets_on && !is_brought && !question.stages.is_empty() {
         run.let_on_by.clone_from(&question.stages);
+        run.let_on_call = lost::seen_at(&question);
     }
     let is_rejection = question.is_verdict() && Question::verdict(value) == Verdict::Rejected;
     heard(run, &question, Heard::Answer { value: value.clone(), by, is_rejection }, at)?;

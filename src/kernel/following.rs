@@ -3,15 +3,22 @@
 //! Where a reference may lead to several places, all of them are told: what is looked for there is what is secret, and
 //! what is marked by any of them is marked.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// How many schemas are looked into for one place of a value; a schema that leads to itself ends there.
 pub(super) const DEPTH_MAX: usize = 16;
 /// Words of a schema whose values are no schemas: what is chosen from, or stands there unless something is said.
 pub(super) const DATA: [&str; 4] = ["enum", "const", "default", "examples"];
-/// Words whose values have schemas by names that somebody chose, whatever those are.
-pub(super) const NAMED: [&str; 6] =
-    ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
+/// Words whose values have schemas, or names, by names that somebody chose, whatever those are.
+pub(super) const NAMED: [&str; 7] = [
+    "properties",
+    "patternProperties",
+    "dependentSchemas",
+    "dependentRequired",
+    "dependencies",
+    "$defs",
+    "definitions",
+];
 
 /// Words for members that no other word names, and for items that none counts.
 pub(super) const OTHER_MEMBERS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
@@ -119,6 +126,26 @@ pub(super) fn each<'s>(schema: &'s Value, work: &mut dyn FnMut(&'s Value)) {
             }
         }
         Value::Array(items) => items.iter().for_each(|item| each(item, work)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The same, to change what they say.
+pub(super) fn each_mut(schema: &mut Value, work: &mut dyn FnMut(&mut Map<String, Value>)) {
+    match schema {
+        Value::Object(members) => {
+            work(members);
+            for (name, value) in members {
+                if NAMED.contains(&name.as_str())
+                    && let Value::Object(named) = value
+                {
+                    named.values_mut().for_each(|schema| each_mut(schema, work));
+                } else if !DATA.contains(&name.as_str()) {
+                    each_mut(value, work);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| each_mut(item, work)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

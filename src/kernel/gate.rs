@@ -262,7 +262,7 @@ pub(super) fn why(
     (wish, refused): (Wish<'_>, bool),
 ) -> Option<Vec<String>> {
     let before = || refused.then(|| vec!["refused before".to_owned()]);
-    reasons(gate, run, wish).or_else(before).or_else(|| wish.owes(gate))
+    condition::reasons(gate, run, wish).or_else(before).or_else(|| wish.owes(gate))
 }
 
 /// The question that a call becomes, if any gate stops it.
@@ -436,15 +436,6 @@ fn is_granted(
     let grant = run.grants.iter().filter(|_| !gate.when.is_empty()).find(covers);
     by.extend(grant.map(|grant| (gate.name.clone(), grant.by.clone())));
     grant.is_some()
-}
-
-/// Why a gate stops an act; nothing, if it lets it through.
-fn reasons(gate: &Gate, run: &Run, wish: Wish<'_>) -> Option<Vec<String>> {
-    if gate.when.is_empty() {
-        return Some(vec![format!("{}: always a person", gate.name)]);
-    }
-    let met: Vec<_> = gate.when.iter().filter_map(|rule| condition::met(rule, run, wish)).collect();
-    (!met.is_empty()).then_some(met)
 }
 
 /// The schema of an answer; a gate that always asks cannot be passed for the rest of the run, and a

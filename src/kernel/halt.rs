@@ -271,7 +271,7 @@ pub(super) fn hold(turn: u32, call_id: &str, is_over: bool) -> Decision {
 
 /// The no of a halt.
 pub fn refused(halt: &Halt) -> Refusal {
-    let (what, by, reason) = (halt.scope.words(), halt.by.clone(), halt.reason.clone());
+    let (what, by, reason) = (halt.scope.words(), halt.by_whom(), halt.reason.clone());
     Refusal::Halted { what, by, reason }
 }
 

@@ -6,6 +6,9 @@ use crate::kernel::nested::{is_called, is_within};
 use crate::kernel::principal::{Known, Principal};
 use crate::kernel::time::Millis;
 
+/// Who stops everything, and through which door, where a file says so: no key is called this.
+pub const BY_FILE: &str = "file";
+
 /// What is stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -79,9 +82,26 @@ pub struct Halt {
     /// Who takes it back, once somebody does: should the process die meanwhile, the next one notes them and nobody else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<Box<EndedBy>>,
-    /// The caller's idempotency key; empty if it had none.
+    /// The caller's idempotency key; empty if it had none. Of a file that several servers heed: where it lies.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
+}
+
+impl Halt {
+    /// The machine that the file lies on by which it stands, and its path there; nothing where somebody said it at a door,
+    /// and where one process has the store alone: there is but one such file.
+    pub fn lies_at(&self) -> Option<(&str, &str)> {
+        let place = (self.door == BY_FILE).then_some(self.key.as_str())?;
+        place.split_once(':').filter(|(host, _)| !host.is_empty())
+    }
+
+    /// Who stopped it, in words: of a file, on which machine it is to be removed.
+    pub fn by_whom(&self) -> String {
+        match self.lies_at() {
+            Some((host, _)) => format!("{} on {host}", self.by),
+            None => self.by.clone(),
+        }
+    }
 }
 
 /// Whoever takes a halt back.
@@ -94,12 +114,15 @@ pub struct EndedBy {
     /// How they were known; absent where a file says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Box<Known>>,
+    /// Why, in their words; empty where they did not say, and where a file does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 impl From<&Principal> for EndedBy {
     fn from(who: &Principal) -> Self {
         let (who, door, known) = who.recorded();
-        Self { who, door, known }
+        Self { who, door, known, reason: String::new() }
     }
 }
 
@@ -161,6 +184,32 @@ pub fn legible(reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_halt_by_a_file_says_on_which_machine_that_lies_and_one_at_a_door_says_who() {
+        let halt = |door: &str, key: &str| Halt {
+            id: "halt_1".into(),
+            scope: Scope::All,
+            reason: "fire".into(),
+            by: if door == BY_FILE { BY_FILE.into() } else { "ada".into() },
+            door: door.into(),
+            known: None,
+            at: Millis(1),
+            is_ending: false,
+            ended_by: None,
+            key: key.into(),
+        };
+        let by_file = halt(BY_FILE, "vm-c:/var/lib/a:b/HALT");
+        assert_eq!(by_file.lies_at(), Some(("vm-c", "/var/lib/a:b/HALT")));
+        assert_eq!(by_file.by_whom(), "file on vm-c");
+        // Where one process has the store alone, and on a machine that has no name.
+        for nowhere in [halt(BY_FILE, ""), halt(BY_FILE, ":/data/HALT")] {
+            assert_eq!((nowhere.lies_at(), nowhere.by_whom().as_str()), (None, "file"));
+        }
+        // A key that somebody chose is no place.
+        let at_a_door = halt("grpc", "vm-c:/x");
+        assert_eq!((at_a_door.lies_at(), at_a_door.by_whom().as_str()), (None, "ada"));
+    }
 
     #[test]
     fn a_reason_steers_nothing_that_shows_it() {

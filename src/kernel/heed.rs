@@ -42,13 +42,7 @@ impl Run {
 
     fn heed_answer(&mut self, ordinal: u32, value: &Value, by: &str) {
         let Some(question) = self.questions.get(&ordinal).map(Arc::clone) else { return };
-        let mut learnt = Veil::default();
-        for schema in question.schema.iter().chain(&question.editable) {
-            let members = value.as_object().into_iter().flat_map(|all| all.values());
-            for said in members.chain([value]) {
-                learnt.learn_at(said, (Some(schema), &secret::marked(schema, said)));
-            }
-        }
+        let mut learnt = given_in_marked(&question, value);
         if let Some(Subject::Shown(shown)) = question.subject.as_deref() {
             // What they put in the place of a secret that they were shown as a mask is secret as that was.
             if let Some(version) = editing::version(&question, value) {
@@ -69,6 +63,18 @@ impl Run {
         }
     }
 
+    /// Whether it knows of something secret once it has heard this answer, by which it may be the first. Of calls that a
+    /// definition marks nothing is asked here: what belongs to such a run is hidden from its beginning.
+    pub(super) fn knows_by(&self, event: &Event) -> bool {
+        let (Event::Answered { ordinal, value, .. } | Event::Voted { ordinal, value, .. }) = event
+        else {
+            return false;
+        };
+        let asked = self.questions.get(ordinal);
+        let tells = |question: &Arc<Question>| !given_in_marked(question, value).is_nothing();
+        !self.veil.is_nothing() || asked.is_some_and(tells)
+    }
+
     fn heed_call(&mut self, tool: &str, arguments: &Value, by: Option<&str>) {
         let places = secret::all_of_call(&self.workflow, tool, arguments);
         let schema = self.workflow.tools.get(tool).and_then(|tool| tool.parameters.as_ref());
@@ -87,6 +93,18 @@ impl Run {
             self.veil.heed(learnt, &by.collect::<Vec<_>>());
         }
     }
+}
+
+/// What an answer says in places that its question marks.
+fn given_in_marked(question: &Question, value: &Value) -> Veil {
+    let mut learnt = Veil::default();
+    for schema in question.schema.iter().chain(&question.editable) {
+        let members = value.as_object().into_iter().flat_map(|all| all.values());
+        for said in members.chain([value]) {
+            learnt.learn_at(said, (Some(schema), &secret::marked(schema, said)));
+        }
+    }
+    learnt
 }
 
 /// The tool and the arguments of the call that a question decides over, if it does over one.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::kernel::message::readable;
 use crate::kernel::principal::Seen;
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::time::Millis;
@@ -32,15 +33,50 @@ pub struct Made<'a> {
     pub seen: Option<Seen>,
 }
 
+/// Whether a decision could have been read for, as far as anybody can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// It was made quicker than what there was can be read.
+    Quick,
+    /// What was shown was shown for long enough.
+    Readable,
+    /// Its door does not tell what it showed, and since the asking there was time enough.
+    Unknown,
+}
+
 impl Made<'_> {
-    /// Whether it was made quicker than what was shown can be read; not known at doors that cannot tell.
-    pub fn is_quick(&self, chars_per_second: u64) -> bool {
-        self.seen.is_some_and(|seen| is_quick(seen, chars_per_second))
+    /// Whether it could have been read for.
+    pub fn pace(&self, chars_per_second: u64) -> Pace {
+        pace(self.seen, since_asked(self.question, self.at), chars_per_second)
+    }
+}
+
+/// How many characters there are to decide a question by.
+pub fn chars(question: &Question) -> u64 {
+    let all = question.prompt.chars().count() + readable(&question.shown()).chars().count();
+    u64::try_from(all).unwrap_or(u64::MAX)
+}
+
+/// What somebody had before them at most when they answered a question, at whichever door: all of it, since it was asked.
+pub fn since_asked(question: &Question, at: Millis) -> Seen {
+    Seen { chars: chars(question), ms: at.since(question.asked_at) }
+}
+
+/// Whether a decision could have been read for, by what its door says that it showed and by what there was at most.
+pub fn pace(seen: Option<Seen>, at_most: Seen, chars_per_second: u64) -> Pace {
+    // Nobody reads before there is anything to read, whatever was shown where.
+    if is_quick(at_most, chars_per_second) {
+        return Pace::Quick;
+    }
+    match seen {
+        Some(seen) if is_quick(seen, chars_per_second) => Pace::Quick,
+        Some(_) => Pace::Readable,
+        None => Pace::Unknown,
     }
 }
 
 /// Whether so much cannot be read in that time.
-pub fn is_quick(seen: Seen, chars_per_second: u64) -> bool {
+fn is_quick(seen: Seen, chars_per_second: u64) -> bool {
     seen.ms < seen.chars.saturating_mul(1_000) / chars_per_second.max(1)
 }
 
@@ -68,6 +104,8 @@ pub struct Share {
     pub no: u64,
     /// Of all of them, those quicker than could be read.
     pub quick: u64,
+    /// Of all of them, those of which nobody knows.
+    pub unknown: u64,
     /// Of the yeses, those to what somebody had edited.
     pub edited: u64,
 }
@@ -116,14 +154,15 @@ impl Figures {
     /// Counts a decision; words that decide nothing are none.
     pub fn made(&mut self, workflow: &str, made: &Made<'_>, chars_per_second: u64) {
         let Some(verb) = Verb::of(made.value).filter(|_| made.question.decides()) else { return };
-        let is_quick = made.is_quick(chars_per_second);
+        let pace = made.pace(chars_per_second);
         let is_edited = !made.question.editor.is_empty();
         let people = self.people.entry(made.by.to_owned()).or_default();
         let gates = self.gates.entry(gate_of(workflow, made.question)).or_default();
         for share in [people, gates] {
             share.no += u64::from(verb.is_no());
             share.yes += u64::from(!verb.is_no());
-            share.quick += u64::from(is_quick);
+            share.quick += u64::from(pace == Pace::Quick);
+            share.unknown += u64::from(pace == Pace::Unknown);
             share.edited += u64::from(is_edited && !verb.is_no());
         }
         let took = made.at.since(made.question.asked_at);
@@ -174,11 +213,28 @@ mod tests {
             let made = Made { by, at: Millis(3_000), question, value: &value, seen };
             figures.made("bills", &made, READ_CHARS_PER_SECOND);
         }
-        assert_eq!(figures.people["ann"], Share { yes: 2, no: 0, quick: 1, edited: 0 });
-        assert_eq!(figures.people["bob"], Share { yes: 1, no: 1, quick: 0, edited: 1 });
-        assert_eq!(figures.gates["bills: pay"], Share { yes: 3, no: 1, quick: 1, edited: 1 });
+        assert_eq!(figures.people["ann"], Share { yes: 2, no: 0, quick: 1, unknown: 0, edited: 0 });
+        assert_eq!(figures.people["bob"], Share { yes: 1, no: 1, quick: 0, unknown: 2, edited: 1 });
+        let at_gate = Share { yes: 3, no: 1, quick: 1, unknown: 2, edited: 1 };
+        assert_eq!(figures.gates["bills: pay"], at_gate);
         assert_eq!((figures.took(50), figures.took_ms.len()), (Some(2_000), 4));
         assert_eq!(Figures::default().took(50), None);
+    }
+
+    #[test]
+    fn what_was_decided_sooner_after_the_asking_than_it_can_be_read_is_quick_at_any_door() {
+        let long = Question { prompt: "x".repeat(2_760), ..question() };
+        let pace = |at, seen| {
+            let value = json!("approve");
+            let made = Made { by: "ann", at: Millis(at), question: &long, value: &value, seen };
+            made.pace(READ_CHARS_PER_SECOND)
+        };
+        let little = Some(Seen { chars: 1, ms: 100 });
+        assert_eq!([pace(1_100, None), pace(1_100, little)], [Pace::Quick; 2]);
+        assert_eq!([pace(56_199, None), pace(56_200, None)], [Pace::Quick, Pace::Unknown]);
+        let shown = |ms| Some(Seen { chars: 2_760, ms });
+        assert_eq!(pace(90_000, shown(400)), Pace::Quick);
+        assert_eq!(pace(90_000, shown(60_000)), Pace::Readable);
     }
 
     #[test]

@@ -273,6 +273,10 @@ pub struct Question {
     /// What those who decide are shown of it, where others are shown less; never where it is kept.
     #[serde(skip)]
     pub aside: Aside<Question>,
+    /// Of a call whose outcome was lost: whether those it asks decided over that very call, and so are shown it; all
+    /// others see masks in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub knows_call: bool,
     /// The gates at which the call was allowed before, while another had let it pass by a grant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<String>,
@@ -374,6 +378,7 @@ impl Question {
             confided: Vec::new(),
             is_veiled: false,
             aside: Aside::default(),
+            knows_call: false,
             passed: Vec::new(),
             refused: Vec::new(),
             leg: None,

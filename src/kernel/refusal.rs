@@ -3,6 +3,7 @@
 
 use crate::kernel::approvers::WhyNot;
 use crate::kernel::ending::Closed;
+use crate::kernel::evidence::leaf::Pruned;
 use crate::kernel::naming::{Naming, unbound};
 use crate::kernel::principal::{Assurance, Known};
 use crate::kernel::schema::Mismatch;
@@ -28,6 +29,9 @@ pub enum Refusal {
     /// No such run, or not this caller's (D2).
     #[error("there is no run `{0}`")]
     UnknownRun(String),
+    /// There was such a run, and it was forgotten.
+    #[error("{0}")]
+    PrunedRun(Pruned),
     /// No such request, or not this caller's (D2).
     #[error("there is no request `{0}`")]
     UnknownRequest(String),
@@ -396,7 +400,7 @@ impl Refusal {
             Self::UnknownWorkflow(_) => "workflow.unknown",
             Self::BrokenWorkflow { .. } => "workflow.broken",
             Self::UnknownSession(_) => "session.unknown",
-            Self::UnknownRun(_) => "run.unknown",
+            Self::UnknownRun(_) | Self::PrunedRun(_) => "run.unknown",
             Self::UnknownRequest(_) => "request.unknown",
             Self::UnknownCheckpoint(_) => "checkpoint.unknown",
             Self::ForeignRequest { .. } => "request.foreign",
@@ -447,7 +451,9 @@ impl Refusal {
             Self::UnknownSession(_) | Self::AmbiguousAnswer { .. } | Self::SessionFull { .. } => {
                 Some("session_id".into())
             }
-            Self::UnknownRun(_) | Self::RunOver { .. } => Some("run_id".into()),
+            Self::UnknownRun(_) | Self::PrunedRun(_) | Self::RunOver { .. } => {
+                Some("run_id".into())
+            }
             Self::UnknownCheckpoint(_) | Self::Unspent { .. } => Some("checkpoint_id".into()),
             Self::UnknownRequest(id) => Some(format!("responses[{id}]")),
             Self::ForeignRequest { request, .. }

@@ -6,7 +6,9 @@
 //! - What was released and is not finished is asked about, unless it touches nothing (E2).
 //! - What was granted is granted no more.
 //!
-//! By the same means a single question is asked anew that was refused in another run of the family (`family`).
+//! By the same means a single question is asked anew that was refused in another run of the family (`family`). And by
+//! an answer that tells a run of its first secret its nonces come to be drawn from what is hidden: nothing is asked
+//! anew by that.
 //! When a store has a new epoch, and what is done while nobody has looked, is not decided here.
 
 use std::collections::BTreeSet;
@@ -89,9 +91,7 @@ pub(super) fn renewed(
     let open = open.map(|question| question.ordinal);
     let anew: BTreeSet<u32> = open.filter(|one| is_epoch || only.contains(one)).collect();
     run.voted.retain(|(ordinal, _)| !anew.contains(ordinal));
-    let asked = u32::try_from(run.endings.len()).unwrap_or(u32::MAX);
-    let before = std::mem::replace(&mut run.seed, seed.to_owned());
-    run.renewals.push(Renewal { before, asked, anew });
+    draw_from(run, seed, anew);
     epoch.clone_into(&mut run.epoch);
     if is_epoch {
         run.grants.clear();
@@ -101,6 +101,36 @@ pub(super) fn renewed(
         run.status = Status::Running;
     }
     Ok(())
+}
+
+/// What is asked from here on, and these, have nonces that are drawn from this.
+fn draw_from(run: &mut Run, seed: &str, anew: BTreeSet<u32>) {
+    let asked = u32::try_from(run.endings.len()).unwrap_or(u32::MAX);
+    let before = std::mem::replace(&mut run.seed, seed.to_owned());
+    run.renewals.push(Renewal { before, asked, anew });
+    run.is_seed_open = !run.hides();
+}
+
+/// Has what is asked after these answers known by a seed that is hidden, where the run knows of a secret by them and the
+/// one that it has lies open in its journal. Else whoever is handed that journal without its secrets could compute the
+/// nonce of a question that shows a short one, and try all there are against its digest.
+pub(super) fn covered(run: &Run, mut events: Vec<Event>, seed: &str) -> Vec<Event> {
+    if run.is_seed_open {
+        let first = events.iter_mut().find(|event| run.knows_by(event));
+        if let Some(told) = first.and_then(Event::seed_mut) {
+            seed.clone_into(told);
+        }
+    }
+    events
+}
+
+/// What an answer brings with it of that. What is open stays as it was asked: whoever was shown it may answer it.
+pub(super) fn heard(run: &mut Run, event: &Event) {
+    if let Event::Answered { seed, .. } | Event::Voted { seed, .. } = event
+        && !seed.is_empty()
+    {
+        draw_from(run, seed, BTreeSet::new());
+    }
 }
 
 /// Whether this question is open, and to be asked anew: not yet known by what nonces are now drawn from.
@@ -131,6 +161,34 @@ impl Question {
     /// What whoever decides is told of a store that was put back since it was asked first.
     pub fn asked_anew(&self) -> Option<&str> {
         self.context.get(FACT)?.as_str()
+    }
+}
+
+impl Event {
+    /// What nonces are drawn from after it, where it says so.
+    pub fn seed(&self) -> Option<&str> {
+        if let Self::Started(started) = self {
+            return Some(started.seed.as_str()).filter(|seed| !seed.is_empty());
+        }
+        let (Self::Renewed { seed, .. } | Self::Answered { seed, .. } | Self::Voted { seed, .. }) =
+            self
+        else {
+            return None;
+        };
+        Some(seed.as_str()).filter(|seed| !seed.is_empty())
+    }
+
+    /// The place in it where that is said.
+    pub(super) fn seed_mut(&mut self) -> Option<&mut String> {
+        if let Self::Started(started) = self {
+            return Some(&mut started.seed);
+        }
+        let (Self::Renewed { seed, .. } | Self::Answered { seed, .. } | Self::Voted { seed, .. }) =
+            self
+        else {
+            return None;
+        };
+        Some(seed)
     }
 }
 

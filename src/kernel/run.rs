@@ -23,6 +23,7 @@ use crate::kernel::halts::Stood;
 use crate::kernel::id::{RequestId, RunId, SessionId};
 use crate::kernel::judging::Judging;
 use crate::kernel::listing::Listing;
+use crate::kernel::lost::SeenCall;
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::operator::Operator;
 use crate::kernel::policy::InForce;
@@ -82,8 +83,12 @@ pub struct Run {
     /// Whose yes let it go on last, where anybody was named: a question about a deed that follows from it is
     /// theirs too (K8).
     pub let_on_by: Vec<Stage>,
+    /// The call that they let be made, where that was at the gate of its step.
+    pub(super) let_on_call: Option<SeenCall>,
     /// What the nonces of its questions are drawn from.
     pub seed: String,
+    /// Whether that lies open in its journal: nothing was known to be secret when it was written.
+    pub is_seed_open: bool,
     /// What it knows to be secret.
     pub veil: Veil,
     /// The epoch of the store that it was last told of.

@@ -62,18 +62,30 @@ pub fn places(schema: Option<&Value>, names: &[String], arguments: &Value) -> Ve
     found.into_iter().map(|(at, _)| at).collect()
 }
 
-/// Whether a schema says something with `secret` that is neither yes nor no: it would mark nothing.
-pub fn is_misspelled(schema: &Value) -> bool {
-    match schema {
-        Value::Object(members) => members.iter().any(|(name, value)| {
-            let is_word = matches!(value, Value::String(_) | Value::Number(_));
-            // What is chosen from, or stands there unless something is said, is no schema.
-            let is_data = ["enum", "const", "default", "examples"].contains(&name.as_str());
-            (name == "secret" && is_word) || (!is_data && is_misspelled(value))
-        }),
-        Value::Array(items) => items.iter().any(is_misspelled),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
+/// What is wrong where a schema says something with `secret` that is neither yes nor no: it would mark nothing, and what
+/// was meant to be hidden would be told.
+pub fn misspelled(schema: &Value) -> Option<&'static str> {
+    let mut found = false;
+    following::each(schema, &mut |part| {
+        found |= part.get("secret").is_some_and(|said| !said.is_boolean());
+    });
+    found.then_some(
+        "`secret` marks what is for those who decide alone: expected `true`, or leave it out",
+    )
+}
+
+/// A schema that is nobody's here to write: what says something with `secret` or `writeOnly` that is neither yes nor no
+/// marks there. Whoever wrote it is not there to be told, and meant to hide something.
+#[must_use]
+pub fn made_plain(mut schema: Value) -> Value {
+    following::each_mut(&mut schema, &mut |part| {
+        for word in ["secret", "writeOnly"] {
+            if let Some(said) = part.get_mut(word).filter(|said| !said.is_boolean()) {
+                *said = Value::Bool(true);
+            }
+        }
+    });
+    schema
 }
 
 /// A definition that says of itself whether anything in it is marked: its tools' arguments, its people's
@@ -330,6 +342,46 @@ mod tests {
         let deep = format!("/e{}/pin", "/next".repeat(30));
         assert_eq!(found, ["/a", "/b", "/c", "/d", deep.as_str(), "/f/1"]);
         assert_eq!(unfollowed(&schema), None);
+    }
+
+    #[test]
+    fn a_mark_that_is_neither_yes_nor_no_is_found_and_a_name_or_data_is_none() {
+        for said in [json!("true"), json!(1), json!(null), json!([true]), json!({"a": 1})] {
+            let own = json!({"secret": said});
+            assert!(misspelled(&own).is_some(), "{own}");
+            for word in ["items", "additionalProperties", "not"] {
+                assert!(misspelled(&json!({word: own})).is_some(), "{word}: {own}");
+            }
+            let named = json!({"properties": {"default": own, "secret": {"type": "string"}}});
+            assert!(misspelled(&named).is_some(), "whatever it is called: {named}");
+            assert_eq!(misspelled(&json!({"default": own, "enum": [own], "const": own})), None);
+        }
+        assert_eq!(misspelled(&json!({"items": [{"secret": true}, {"secret": false}]})), None);
+        let named = json!({"properties": {"secret": {"type": "string"}},
+            "dependentRequired": {"secret": ["a"]}, "dependencies": {"secret": ["a"]}});
+        assert_eq!(misspelled(&named), None);
+    }
+
+    #[test]
+    fn a_mark_in_other_words_than_yes_or_no_is_made_one_and_a_name_or_data_stays() {
+        for said in [json!("true"), json!(1), json!(null), json!([true]), json!({"a": 1})] {
+            let odd = json!({"$defs": {"card": {"writeOnly": said}}, "properties": {
+                "pin": {"secret": said}, "secret": {"type": "string"},
+                "cards": {"items": {"$ref": "#/$defs/card"}}, "open": {"secret": false},
+                "data": {"default": {"secret": said}},
+            }});
+            let value = json!({"pin": 1, "secret": 2, "cards": [3], "open": 4, "data": 5});
+            assert!(marked(&odd, &value).is_empty(), "as it is said it marks nothing: {odd}");
+            let plain = made_plain(odd.clone());
+            let mut found = marked(&plain, &value);
+            found.sort_by(|one, other| one.0.cmp(&other.0));
+            let wanted = [("/cards/0", From::Everybody), ("/pin", From::Onlookers)];
+            assert_eq!(found, wanted.map(|(at, from)| (at.to_owned(), from)), "{odd}");
+            for same in ["/properties/secret", "/properties/open", "/properties/data"] {
+                assert_eq!(plain.pointer(same), odd.pointer(same), "{odd}");
+            }
+            assert_eq!(made_plain(plain.clone()), plain);
+        }
     }
 
     #[test]

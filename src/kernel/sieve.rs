@@ -8,6 +8,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::kernel::choice::Choice;
+use crate::kernel::evidence::Hash;
 use crate::kernel::leaves::{Touch, texts_in, walk, words};
 use crate::kernel::number;
 use crate::kernel::secret;
@@ -220,6 +221,11 @@ fn said(json: &str) -> Option<String> {
     }
 }
 
+/// What stands in the place of what has this hash.
+pub(super) fn mark(hash: Hash) -> String {
+    format!("{OPENS}{hash}{CLOSES}")
+}
+
 /// The bytes of the mask that a text begins with; none, if it does not.
 fn masks(text: &str) -> usize {
     let Some(rest) = text.strip_prefix(secret::MASK_OPENS) else { return 0 };
@@ -330,7 +336,7 @@ impl Hiding<'_> {
     ) -> String {
         let drawn = || Apart { salt: fresh(), json: json.to_owned() };
         let apart = apart.entry(json.to_owned()).or_insert_with(drawn);
-        format!("{OPENS}{}{CLOSES}", apart.hash())
+        mark(apart.hash())
     }
 
     fn whole(&mut self, text: &mut String) {

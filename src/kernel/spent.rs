@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use crate::kernel::act;
 use crate::kernel::event::{Event, Recorded, Version};
 use crate::kernel::graph::Point;
-use crate::kernel::id::RunId;
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::question::{Origin, Question};
+use crate::kernel::run::Run;
 use crate::kernel::secret;
 use crate::kernel::short::shortened;
 use crate::kernel::verb::Verb;
@@ -96,12 +96,9 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
 }
 
 /// What was done in the world after the first `version` events of a run's journal, in words: a fork from there may do it
-/// once more, and whoever is asked there is told.
-pub fn carried_out(
-    (run, workflow): (&RunId, &Workflow),
-    journal: &[Recorded],
-    version: Version,
-) -> Vec<String> {
+/// once more, and whoever is asked there is told. The run is as that journal has it, or later.
+pub fn carried_out(run: &Run, journal: &[Recorded], version: Version) -> Vec<String> {
+    let Run { id, workflow, .. } = run;
     let mut calls: BTreeMap<&str, &ToolCall> = BTreeMap::new();
     let mut done = Vec::new();
     for recorded in journal {
@@ -113,20 +110,22 @@ pub fn carried_out(
             && workflow.tools.get(&call.tool).is_none_or(|tool| tool.safety != Safety::Pure)
             && done.len() < DONE_MAX
         {
-            let arguments = arguments_of(workflow, call);
+            let arguments = arguments_of(run, call);
             let at = recorded.at.date();
-            done.push(format!("`{}` was called in run {run} on {at} with {arguments}", call.tool));
+            done.push(format!("`{}` was called in run {id} on {at} with {arguments}", call.tool));
         }
     }
     done
 }
 
-/// The arguments of a call that was made, in short. Whoever is asked about something else was not shown what is marked
-/// in them, and the run that asks may not know of it.
-fn arguments_of(workflow: &Workflow, call: &ToolCall) -> String {
-    let marked = secret::all_of_call(workflow, &call.tool, &call.arguments);
+/// The arguments of a call that was made, in short. Whoever is asked about something else was shown neither what is marked
+/// in them nor what was confided to this run, and the run that asks may know of neither: it begins before that was said. So
+/// both are masks in what is told, and that run has nothing to hide. A part of a secret that was cut would not be known again.
+fn arguments_of(run: &Run, call: &ToolCall) -> String {
+    let marked = secret::all_of_call(&run.workflow, &call.tool, &call.arguments);
     let marked: Vec<_> = marked.into_iter().map(|(at, _)| at).collect();
-    shortened(&readable(&secret::hidden(&call.arguments, &marked)), DONE_CHARS_MAX)
+    let masked = run.veil.value(secret::hidden(&call.arguments, &marked));
+    shortened(&readable(&masked), DONE_CHARS_MAX)
 }
 
 /// Deeds that are told of; a person reads all of them.

@@ -97,11 +97,13 @@ impl Started {
         question
     }
 
-    /// What questions are known by after a renewal, where `event` is one.
+    /// What questions are known by after a renewal, or after an answer that told of a secret, where `event` is one.
     pub fn renew(&mut self, event: &Event) {
-        if let Event::Renewed { epoch, seed, .. } = event {
+        if let Event::Renewed { epoch, .. } = event {
             self.epoch.clone_from(epoch);
-            self.seed.clone_from(seed);
+        }
+        if let Some(seed) = event.seed() {
+            seed.clone_into(&mut self.seed);
         }
     }
 }

@@ -82,15 +82,17 @@ pub(super) fn of_event(event: &mut Event, visitor: &mut dyn Visitor) {
         }
         Event::Asked(question) => of_question(question, visitor),
         // A key may be made of what was said.
-        Event::Answered { value, given, key, .. } => {
+        Event::Answered { value, given, key, seed, .. } => {
             visitor.value(value);
+            visitor.token(seed);
             if let Some(given) = given {
                 visitor.token(given);
             }
             visitor.token(key);
         }
-        Event::Voted { value, given, key, .. } => {
+        Event::Voted { value, given, key, seed, .. } => {
             visitor.value(value);
+            visitor.token(seed);
             visitor.token(given);
             visitor.token(key);
         }

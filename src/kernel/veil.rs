@@ -268,9 +268,8 @@ impl Veil {
         // what nonces are drawn from.
         if let Event::Started(started) = &mut event {
             started.hides.clear();
-            started.seed.clear();
         }
-        if let Event::Renewed { seed, .. } = &mut event {
+        if let Some(seed) = event.seed_mut() {
             seed.clear();
         }
         event
@@ -328,7 +327,7 @@ impl Veil {
             shown.secrets.clone_from(&question.secrets);
             shown.confided.clone_from(&question.confided);
         }
-        if call.is_some() || matches!(question.origin, Origin::LostOutcome(_)) {
+        if call.is_some() || question.knows_call {
             for place in ["arguments", "destination", "task"] {
                 let own = question.context.get(place).cloned();
                 if let (Some(own), Some(it)) = (own, shown.context.get_mut(place)) {
@@ -406,7 +405,7 @@ impl Veil {
 
 impl Run {
     /// Whether something in its journal is to stand apart.
-    fn hides(&self) -> bool {
+    pub(super) fn hides(&self) -> bool {
         self.workflow.secretive || !self.veil.is_nothing()
     }
 

@@ -63,6 +63,7 @@ fn a_secret_is_hidden_wherever_it_is_said_and_comes_back_byte_for_byte() {
             known: None,
             instead_of: None,
             asks_anew: false,
+            seed: "what nonces are drawn from".into(),
         },
     ];
     let Hidden { events: stored, apart } = hidden(&veil, &events);
@@ -76,6 +77,7 @@ fn a_secret_is_hidden_wherever_it_is_said_and_comes_back_byte_for_byte() {
         "%C3%BC",
         "0123",
         "key-1",
+        "what nonces are drawn from",
         ":\"x\"",
     ] {
         assert!(!told.contains(gone), "{gone}: {told}");

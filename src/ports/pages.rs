@@ -47,6 +47,9 @@ pub struct StoreReport {
     pub open_questions: u64,
     /// Bytes on disk.
     pub bytes: u64,
+    /// What a database says of its tables, one sentence each; nothing is wrong with that. Empty in a directory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<String>,
     /// What is wrong, one sentence each; empty when all is well.
     pub damage: Vec<String>,
 }

@@ -108,6 +108,11 @@ pub trait Replicas: Send + Sync + std::fmt::Debug {
     /// Those who live and have said who they are, the oldest first.
     async fn listed(&self) -> Result<Vec<Replica>, Fault>;
 
+    /// How many of those there are.
+    async fn serving(&self) -> Result<usize, Fault> {
+        Ok(self.listed().await?.len())
+    }
+
     /// Begins another life: everything that was held in the last one is lost.
     async fn reborn(&self) -> Result<(), Fault>;
 

@@ -36,8 +36,13 @@ pub struct Announced {
     _file: File,
 }
 
-/// Tells other processes where the server of this directory can be talked to, and where its store is.
-pub fn announce(dir: &Path, address: &str, place: &str) -> io::Result<Announced> {
+/// Tells other processes where the server of this directory can be talked to, and where its store is; none where another
+/// server that lives has said so already. What is said is that one's: in its place it would end with this one, and nobody
+/// would find the first any more.
+pub fn announce(dir: &Path, address: &str, place: &str) -> io::Result<Option<Announced>> {
+    if said(dir).is_some_and(|beside| beside.server.is_some()) {
+        return Ok(None);
+    }
     let pid = std::process::id();
     let fresh = dir.join(format!("{FILE}.{pid}"));
     let holder = Holder { pid, address: address.to_owned(), store: place.to_owned() };
@@ -47,7 +52,7 @@ pub fn announce(dir: &Path, address: &str, place: &str) -> io::Result<Announced>
     file.write_all(&serde_json::to_vec(&holder)?)?;
     file.write_all(b"\n")?;
     fs::rename(&fresh, dir.join(FILE))?;
-    Ok(Announced { _file: file })
+    Ok(Some(Announced { _file: file }))
 }
 
 /// Which database a directory says that it lies beside, if it does.
@@ -80,6 +85,24 @@ mod tests {
         let told = refused.to_string();
         assert!(told.contains("one:5432/db") && told.contains("HOLDPOINT_STORE"), "{told}");
         assert!(!dir.join("format").exists(), "nothing was begun there");
+    }
+
+    #[test]
+    fn a_second_server_beside_one_directory_leaves_what_the_first_has_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let found = || said(dir).and_then(|beside| beside.server);
+        let first = announce(dir, "127.0.0.1:4653", "one:5432/db").unwrap();
+        let second = announce(dir, "127.0.0.1:4654", "one:5432/db").unwrap();
+        assert!(first.is_some() && second.is_none());
+        assert_eq!(found().as_deref(), Some("127.0.0.1:4653"));
+        drop(second);
+        assert_eq!(found().as_deref(), Some("127.0.0.1:4653"), "the first is still found");
+        drop(first);
+        assert_eq!(found(), None);
+        let second = announce(dir, "127.0.0.1:4654", "one:5432/db").unwrap();
+        assert!(second.is_some());
+        assert_eq!(found().as_deref(), Some("127.0.0.1:4654"), "it is free to be said");
     }
 
     #[tokio::test]

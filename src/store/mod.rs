@@ -28,7 +28,9 @@ pub use beside::{Announced, Beside, announce as announce_beside};
 pub use config::{OpenError, StoreConfig};
 pub use memory::cluster::{Fate, MemoryCluster, MemoryReplica, Mishap, Picture, Written};
 #[cfg(feature = "postgres")]
-pub use postgres::{Durability, Migrated, PostgresConfig, PostgresError, is_postgres};
+pub use postgres::{
+    Durability, Migrated, PostgresConfig, PostgresError, READS, SCHEMA, is_postgres,
+};
 
 use crate::ports::Journal;
 #[cfg(feature = "postgres")]

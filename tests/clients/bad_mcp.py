@@ -71,6 +71,11 @@ for line in sys.stdin:
         schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
         if mode == "changes" and listed > 1:
             schema = {"type": "object", "properties": {"everything": {"type": "string"}}}
+        if mode == "marks":
+            schema["properties"]["pin"] = {"type": "string", "writeOnly": True}
+        if mode == "misspells":
+            schema["properties"]["pin"] = {"type": "string", "secret": "true"}
+            schema["properties"]["code"] = {"type": "string", "writeOnly": "yes"}
         if mode == "silent_list":
             hang()
         if mode == "no_schema":

@@ -196,6 +196,7 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         Refusal::UnknownWorkflow(_)
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
+        | Refusal::PrunedRun(_)
         | Refusal::UnknownRequest(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::UnknownCode { .. }

@@ -9,7 +9,7 @@ use crate::api::console::page::{Trouble, View};
 use crate::api::console::request_context::Visit;
 use crate::api::console::{listing, text};
 use crate::engine::{AuditEntry, Overseen};
-use crate::kernel::oversight::{Figures, READ_CHARS_PER_SECOND, Share};
+use crate::kernel::oversight::{Figures, READ_CHARS_PER_SECOND, Share, since_asked};
 
 /// A reader this quick reads nothing.
 const CHARS_PER_SECOND_MAX: u64 = 10_000;
@@ -38,7 +38,10 @@ pub(super) async fn page(visit: &Visit) -> Result<Response<Body>, Trouble> {
             (shares("Person", &figures.people))
             (shares("Gate", &figures.gates))
             h2 { "Quicker than it could be read" }
-            p.quiet { "At " (speed) " characters a second. Doors that cannot tell what they showed count as not known." }
+            p.quiet {
+                "At " (speed) " characters a second. What was decided sooner after the asking than it can be read is quick at any door; "
+                "with more time than that, decisions at doors that do not tell what they showed are not known."
+            }
             @if quick.is_empty() { (listing::nothing("None.", "Decisions made faster than their text can be read appear here.")) }
             @else { (listed(&quick)) }
         }
@@ -66,12 +69,8 @@ fn open(figures: &Figures) -> Markup {
 fn took(figures: &Figures) -> String {
     match (figures.took(50), figures.took(90)) {
         (Some(middle), Some(most)) => {
-            let count = figures.took_ms.len();
-            format!(
-                "{count} decisions; half within {}, nine of ten within {}.",
-                span(middle),
-                span(most)
-            )
+            let count = text::counted(figures.took_ms.len(), "decision");
+            format!("{count}; half within {}, nine of ten within {}.", span(middle), span(most))
         }
         (_, _) => "No decisions.".into(),
     }
@@ -92,15 +91,28 @@ fn shares(what: &str, all: &std::collections::BTreeMap<String, Share>) -> Markup
         @if !all.is_empty() { div.scroll tabindex="0" role="region" aria-label=(what) { table.audit {
             thead { tr {
                 th scope="col" { (what) } th scope="col" { "Yes" } th scope="col" { "No" } th scope="col" { "Share of yes" }
-                th scope="col" { "Quick" } th scope="col" { "After an edit" }
+                th scope="col" { "Quick" } th scope="col" { "Not known" } th scope="col" { "After an edit" }
             } }
             tbody { @for (name, share) in all { tr {
                 td { (text::shown(name)) }
                 td { (share.yes) } td { (share.no) }
                 td { (share.yes * 100 / (share.yes + share.no).max(1)) " %" }
-                td { (share.quick) } td { (share.edited) }
+                td { (share.quick) } td { (share.unknown) } td { (share.edited) }
             } } }
         } } }
+    }
+}
+
+/// What somebody was shown, and for how long; where their door does not tell, how soon they decided what there was.
+fn shown(deed: &AuditEntry) -> String {
+    match (deed.known.as_ref().and_then(|known| known.seen), &deed.question) {
+        (Some(seen), _) => seen.to_string(),
+        (None, Some(question)) => {
+            let most = since_asked(question, deed.at);
+            let (seconds, tenths) = (most.ms / 1_000, most.ms % 1_000 / 100);
+            format!("{} characters, {seconds}.{tenths} s after the asking", most.chars)
+        }
+        (None, None) => String::new(),
     }
 }
 
@@ -114,7 +126,7 @@ fn listed(quick: &[AuditEntry]) -> Markup {
                 td.wide { @if let Some(question) = &deed.question {
                     a href={ "/console/requests/" (question.id(&deed.run)) } { (text::shown(&text::first_words(&question.prompt, 140))) }
                 } }
-                td { @if let Some(seen) = deed.known.as_ref().and_then(|known| known.seen) { (seen.to_string()) } }
+                td { (shown(deed)) }
             } } }
         } }
     }
@@ -129,6 +141,8 @@ mod tests {
         let took_ms = vec![220, 14_280, 14_890, 29_180];
         let figures = Figures { took_ms, ..Figures::default() };
         assert_eq!(took(&figures), "4 decisions; half within 15 s, nine of ten within 30 s.");
+        let one = Figures { took_ms: vec![1_000], ..Figures::default() };
+        assert!(took(&one).starts_with("1 decision; "), "{}", took(&one));
         assert_eq!([0, 119_000, 120_001].map(span), ["0 s", "119 s", "3 min"]);
         assert_eq!([7_200_001, 172_800_001].map(span), ["3 h", "3 days"]);
     }

@@ -106,7 +106,7 @@ fn halted(visit: &Visit) -> Markup {
         div #halted data-swap role="status" { @for halt in &halts.0 {
             p.halted {
                 strong { "Halted: " (halt.scope.words()) ". " }
-                "By " (text::escaped(&halt.by)) " since " (text::time(halt.at)) ": " (text::escaped(&halt.reason))
+                "By " (text::escaped(&halt.by_whom())) " since " (text::time(halt.at)) ": " (text::escaped(&halt.reason))
             }
         } }
     }
@@ -312,6 +312,7 @@ fn is_unknown(refusal: &Refusal) -> bool {
         Refusal::UnknownWorkflow(_)
             | Refusal::UnknownSession(_)
             | Refusal::UnknownRun(_)
+            | Refusal::PrunedRun(_)
             | Refusal::UnknownRequest(_)
             | Refusal::UnknownCheckpoint(_)
     )

@@ -11,12 +11,13 @@ use crate::api::console::page::{self, Trouble, View};
 use crate::api::console::request_context::Visit;
 use crate::api::console::{text, value};
 use crate::engine::{AnswerRequest, OpenRequest};
-use crate::kernel::{Kind, Question, RequestId, Run, Seen, Verb, readable};
+use crate::kernel::oversight::chars;
+use crate::kernel::{Kind, Question, RequestId, Run, Seen, Verb};
 
 /// Requests that are answered at once: what can be looked through.
 const TOGETHER_MAX: usize = 50;
 /// More characters than this are opened and read to their end one by one.
-const SHORT_CHARS: usize = 1_500;
+const SHORT_CHARS: u64 = 1_500;
 /// Words that need nothing beside them.
 const WORDS: [Verb; 4] = [Verb::Approve, Verb::AllowOnce, Verb::Reject, Verb::Deny];
 
@@ -28,10 +29,6 @@ pub(super) fn can_be_chosen(visit: &Visit, row: &OpenRequest) -> bool {
         && chars(question) <= SHORT_CHARS
         && visit.memory.has_opened(&row.id(), question)
         && visit.engine().admits(row, &visit.who)
-}
-
-fn chars(question: &Question) -> usize {
-    question.prompt.chars().count() + readable(&question.shown()).chars().count()
 }
 
 fn words(question: &Question) -> Vec<Verb> {
@@ -157,8 +154,7 @@ async fn answered(visit: &Visit, chosen: &[Chosen], word: Verb) -> Response<Body
         // A form of ours always says what it showed; one that does not is refused as out of date (K3).
         let digest = Some(field("digest").unwrap_or_default());
         let mut who = visit.who.clone();
-        let seen = u64::try_from(chars(&one.question)).unwrap_or(u64::MAX);
-        who.known.seen = Some(Seen { chars: seen, ms: 0 });
+        who.known.seen = Some(Seen { chars: chars(&one.question), ms: 0 });
         let request = AnswerRequest {
             answers: vec![(one.id.to_string(), answer, digest)],
             key: field("key").unwrap_or_default(),

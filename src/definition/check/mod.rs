@@ -168,9 +168,8 @@ impl<'a> Check<'a> {
     fn schema(&mut self, pointer: &str, schema: Option<&Value>) {
         if let Some(Err(error)) = schema.map(schema::check_schema) {
             self.at(pointer, "schema.invalid", format!("this is no JSON Schema: {error}"));
-        } else if schema.is_some_and(secret::is_misspelled) {
-            let message = "`secret` marks what is for those who decide alone: expected `true`, or leave it out";
-            self.at(pointer, "schema.invalid", message);
+        } else if let Some(wrong) = schema.and_then(secret::misspelled) {
+            self.at(pointer, "schema.invalid", wrong);
         } else if let Some((place, wrong)) = schema.and_then(secret::unfollowed) {
             self.at(&format!("{pointer}{place}"), "schema.invalid", wrong);
         }

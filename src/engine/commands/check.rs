@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::kernel::{Refusal, RequestId, RunId, SessionId, schema};
+use crate::kernel::{Refusal, RequestId, RunId, SessionId, schema, steers};
 
 /// An input's weight: it is part of every agent's conversation.
 const INPUT_BYTES_MAX: usize = 1 << 20;
@@ -13,6 +13,8 @@ const KEY_BYTES_MAX: usize = 256;
 /// Metadata entries, and the bytes of each: labels, not storage.
 const METADATA_MAX: usize = 64;
 const METADATA_BYTES_MAX: usize = 1_024;
+/// What is kept of the reason of a halt: a sentence or two, on every page.
+pub(in crate::engine) const REASON_CHARS_MAX: usize = 500;
 
 pub(super) fn parse_run(text: &str) -> Result<RunId, Refusal> {
     if text.is_empty() {
@@ -42,6 +44,23 @@ pub(in crate::engine) fn check_key(key: &str) -> Result<(), Refusal> {
     if key.len() > KEY_BYTES_MAX {
         let remedy = format!("at most {KEY_BYTES_MAX} bytes");
         return Err(Refusal::TooLarge { field: "idempotency_key".into(), remedy });
+    }
+    Ok(())
+}
+
+/// Why somebody stops something, or lets it go on.
+pub(in crate::engine) fn check_halt_reason(reason: &str) -> Result<(), Refusal> {
+    if reason.trim().is_empty() {
+        let remedy = "say why: whoever waits for it reads that, and so does the audit";
+        return Err(Refusal::invalid("reason", remedy));
+    }
+    if reason.chars().count() > REASON_CHARS_MAX {
+        let remedy = format!("at most {REASON_CHARS_MAX} characters");
+        return Err(Refusal::TooLarge { field: "reason".into(), remedy });
+    }
+    // It is told wherever something stands still: in messages, on pages, in terminals.
+    if reason.chars().any(steers) {
+        return Err(Refusal::invalid("reason", "say it on one line, without control characters"));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::engine::cell::State;
+use crate::engine::cell::{Cell, State};
 use crate::engine::commands::check::{check_key, shortened};
 use crate::engine::commands::{Begun, ForkRequest};
 use crate::engine::drive::{Batch, DECIDE_TRIES, Extras};
@@ -69,7 +69,7 @@ impl Engine {
                 self.unless_unspent(&id, found).await?
             }
         };
-        let done = self.done_since((&id, &pinned), version).await?;
+        let done = self.done_since(&cell, version).await?;
         old.truncate(usize::try_from(version).unwrap_or(usize::MAX));
         let may_fork = self.refuse_after_no(&id, (&old, &noes), who).await;
         self.unless_refused(may_fork, who).await?;
@@ -189,18 +189,25 @@ impl Engine {
         Ok((family, self.noes(&kin).await?))
     }
 
-    /// What was done in a run after that version, as its journal has it.
+    /// What was done in a run after that version, as its journal has it, without what the run knows to be secret.
     async fn done_since(
         &self,
-        (id, workflow): (&RunId, &Workflow),
+        cell: &Arc<Cell>,
         version: Version,
     ) -> Result<Vec<String>, EngineError> {
-        let head = self.inner.journal.head(id).await?;
+        let head = self.inner.journal.head(&cell.id).await?;
         let end = head.map_or(version, |head| head.version);
         if end <= version {
             return Ok(Vec::new());
         }
-        Ok(carried_out((id, workflow), &self.read_all(id, end).await?, version))
+        let journal = self.read_all(&cell.id, end).await?;
+        // Looked at after its journal was read, it knows every secret that is said there.
+        let state = self.read(cell).await?;
+        let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
+        if hot.run.version < end {
+            return Err(EngineError::Moved);
+        }
+        Ok(carried_out(&hot.run, &journal, version))
     }
 
     /// The version to fork at; a refusal that names the request, where its yes is left to be carried out.
@@ -375,6 +382,10 @@ impl Founding<'_> {
             started.requesters.clone_from(&self.requesters);
             started.known = Some(Box::new(self.who.known.clone()));
             started.descent = Some(Box::new(Descent { family: self.family.0.clone(), copied }));
+        }
+        // What its nonces are drawn from is its own, and hidden where what it begins with tells of a secret.
+        if let Event::Answered { seed, .. } = &mut event {
+            seed.clear();
         }
         // Whoever is asked has as long as they had the first time.
         if let Event::Asked(question) = &mut event {

@@ -157,7 +157,8 @@ impl Engine {
             return Err(unknown.into());
         }
         let questions = answers.iter().map(|answer| answer.request.ordinal).collect();
-        let command = Command::Answer { answers, key: request.key, principal: who.clone() };
+        let (principal, seed) = (who.clone(), self.inner.clock.fresh_secret());
+        let command = Command::Answer { answers, key: request.key, principal, seed };
         let done = self.submit(&cell, command, Extras::default()).await?;
         let begun = self.begun(cell, &session, done.after, who);
         let begun = Begun { decided: done.decided, ..begun };

@@ -2,16 +2,23 @@
 //! one, beside what was asked. It reads what a walk has found to be chained; whether a signed head holds it is the
 //! bundle's to say.
 //!
-//! What is secret stands here as it does in the payload: as a hash. Where it is beside it, it is used for one thing:
-//! to compute again the digest of what was shown (K3).
+//! What is secret stands here as it does in the payload: as a hash. Where it is beside it, it is used for two things:
+//! to compute again the digest of what was shown (K3), and to say whether some of that was masked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::kernel::evidence::walk::{Entry, Step};
-use crate::kernel::veil::reveal;
-use crate::kernel::{Closing, Event, Kind, Known, Millis, RequestId, RunId, Started, Version};
+use crate::kernel::sieve::mark;
+use crate::kernel::veil::{Veil, reveal};
+use crate::kernel::{
+    Closing, Event, Kind, Known, Millis, Question, RequestId, RunId, Started, Version,
+};
+
+/// The door of an answer that nobody gave: what silence means.
+const TIMER: &str = "timer";
 
 /// How a question was spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +56,8 @@ pub struct Asked {
     pub prompt: String,
     /// Its id; none where what that is drawn from is left out.
     pub request: Option<RequestId>,
+    /// Whether something of it was masked to whoever was asked.
+    pub is_veiled: bool,
     /// The digest of all that was shown, computed again; none where something that it is made of is left out.
     digest: Option<String>,
 }
@@ -96,6 +105,15 @@ impl Decided {
     pub fn lacks_secrets(&self) -> bool {
         let is_left_out = self.asked.as_ref().is_some_and(|asked| asked.digest.is_none());
         is_left_out && !self.shown.is_empty() && !self.is_copied
+    }
+
+    /// Whether whoever decided was shown a mask in the place of something.
+    pub fn was_masked(&self) -> bool {
+        let is_spoken = match self.act {
+            Act::Answered | Act::Voted => self.door != TIMER,
+            Act::Closed(_) => false,
+        };
+        is_spoken && self.asked.as_ref().is_some_and(|asked| asked.is_veiled)
     }
 
     /// Somebody's word on a question, of which nothing else is known yet.
@@ -155,18 +173,13 @@ impl<'a> Trail<'a> {
             reveal(&mut revealed, &entry.secrets);
             match (event, &revealed) {
                 (_, Event::Started(started)) => self.start(started, step, is_whole),
-                (_, Event::Renewed { .. }) => {
-                    if let Some(started) = &mut self.started {
-                        started.renew(&revealed);
-                    }
-                    self.has_seed = is_whole;
-                }
                 (Event::Asked(_), Event::Asked(_)) => {
-                    self.ask((event, &revealed), step.at, is_whole);
+                    self.ask((event, &revealed), entry, step);
                 }
                 (_, _) => {
                     let found = read(event).map(|found| self.placed(found, version, step));
                     self.decided.extend(found);
+                    self.renew(&revealed, is_whole);
                 }
             }
         }
@@ -180,15 +193,25 @@ impl<'a> Trail<'a> {
         (self.started, self.has_seed) = (Some(started.clone()), is_whole);
     }
 
-    fn ask(&mut self, (event, revealed): (&Event, &Event), at: Millis, is_whole: bool) {
+    /// What follows is known by another seed, where an event says so.
+    fn renew(&mut self, revealed: &Event, is_whole: bool) {
+        if let Some(started) = self.started.as_mut().filter(|_| revealed.seed().is_some()) {
+            started.renew(revealed);
+            self.has_seed = is_whole;
+        }
+    }
+
+    fn ask(&mut self, (event, revealed): (&Event, &Event), entry: &Entry, step: &Step) {
         let (Event::Asked(question), Event::Asked(whole)) = (event, revealed) else { return };
+        let is_whole = step.left_out == 0;
         let started = self.started.as_ref().filter(|_| self.has_seed);
-        let sealed = started.map(|started| started.sealed(self.run, whole, at));
+        let sealed = started.map(|started| started.sealed(self.run, whole, step.at));
         let asked = Asked {
             kind: question.kind,
             title: question.named.as_ref().map(|named| named.title.clone()),
             prompt: question.prompt.clone(),
             request: sealed.as_ref().map(|sealed| sealed.id(self.run)),
+            is_veiled: is_veiled((question, whole), entry, step),
             digest: sealed.filter(|_| is_whole).map(|sealed| sealed.digest),
         };
         self.asked.insert(question.ordinal, asked);
@@ -208,6 +231,25 @@ impl<'a> Trail<'a> {
         let append = step.version;
         Decided { version, append, at: step.at, asked, is_as_asked, is_copied, ..found }
     }
+}
+
+/// Whether something of a question was masked to those who were asked, as its append tells it: what is secret in it goes
+/// through the veil that the doors have. Where the secrets are left out their hashes stand for them, each in its places.
+fn is_veiled((hidden, whole): (&Question, &Question), entry: &Entry, step: &Step) -> bool {
+    let is_whole = step.left_out == 0;
+    let told = serde_json::to_string(hidden).unwrap_or_default();
+    let mut veil = Veil::default();
+    for (at, hash) in step.secrets.iter().enumerate() {
+        let mark = mark(*hash);
+        if told.contains(&mark) {
+            let apart = entry.secrets.get(at).filter(|_| is_whole);
+            let secret = apart.and_then(|apart| serde_json::from_str(&apart.json).ok());
+            veil.learn(&secret.unwrap_or(Value::from(mark)), &BTreeSet::new());
+        }
+    }
+    let question = if is_whole { whole } else { hidden };
+    // Of what nobody is to read of a call they are told how long it is.
+    !question.secrets.is_empty() || veil.question(Arc::new(question.clone())).as_decided().is_veiled
 }
 
 /// What an event says that somebody decided.
@@ -352,5 +394,66 @@ mod tests {
         let from = json!(["run_01k9zq3v7m8n4p5r6s7t8v9w0y", 3]);
         let copied = found(&json!({"forked_from": from}), &digest(), &[], Vec::new());
         assert!(!copied.lacks_secrets(), "it was shown in another run");
+    }
+
+    /// Whether whoever was asked this was shown masks, as a bundle with its secrets says, and as one without.
+    fn masked(secret: &Value, asked: &Value) -> [bool; 2] {
+        let apart = Apart { salt: "salt".into(), json: secret.to_string() };
+        let mark = mark(apart.hash());
+        let asked = asked.to_string().replace("CARD", &mark);
+        let asked: Value = serde_json::from_str(&asked).unwrap();
+        let run = RunId::parse("run_01k9zq3v7m8n4p5r6s7t8v9w0x").unwrap();
+        let told = json!({"at": 10, "secrets": [apart.hash()], "events": [
+            {"started": {"session": "ses_01k9zq3v7m8n4p5r6s7t8v9w0x", "workflow": "pay", "definition": "d",
+                "owner": "ann", "door": "cli", "input": mark, "seed": "5eed"}},
+            {"asked": asked},
+            {"answered": {"ordinal": 1, "value": {"decision": "approve"}, "by": "bob", "door": "http"}},
+        ]});
+        [vec![apart], Vec::new()].map(|secrets| {
+            let (prev, payload) = (Some(GENESIS), told.to_string());
+            let entry = Entry { version: 1, prev, payload, secrets };
+            let (mut walk, mut trail) = (Walk::new(&run), Trail::new(&run));
+            let step = walk.take(&entry).unwrap();
+            trail.take(&entry, &step);
+            trail.ended().pop().unwrap().was_masked()
+        })
+    }
+
+    #[test]
+    fn k3_whoever_was_shown_masks_is_told_to_have_been_with_the_secrets_and_without() {
+        let asked = |more: Value| {
+            let mut asked = json!({"ordinal": 1, "step": "ask", "origin": "human_step", "kind": "approval",
+                "prompt": "Pay?"});
+            for (name, value) in more.as_object().unwrap() {
+                asked[name] = value.clone();
+            }
+            asked
+        };
+        let call = json!({"gate": {"id": "c1", "tool": "pay", "arguments": {"card": "CARD"}}});
+        for secret in [json!("4929 1111 2222"), json!(31_415_926)] {
+            let masked = |more: Value| masked(&secret, &asked(more));
+            assert_eq!(masked(json!({})), [false; 2], "it stands elsewhere in the append");
+            assert_eq!(masked(json!({"subject": {"shown": {"card": "CARD"}}})), [true; 2]);
+            assert_eq!(masked(json!({"context": {"card": "CARD"}})), [true; 2]);
+            let gate = json!({"origin": call, "kind": "tool_approval"});
+            assert_eq!(masked(gate), [false; 2], "whoever decides over a call sees the call");
+            let unread = json!({"origin": call, "kind": "tool_approval", "secrets": ["/card"]});
+            assert_eq!(masked(unread), [true; 2], "but for what nobody is to read");
+        }
+        let prompt = json!({"prompt": "Pay with CARD?"});
+        assert_eq!(masked(&json!("4929 1111 2222"), &asked(prompt)), [true; 2]);
+        let marks =
+            json!({"type": "object", "properties": {"card": {"type": "string", "secret": true}}});
+        let own = json!({"subject": {"shown": {"card": "CARD"}}, "editable": marks});
+        assert_eq!(masked(&json!("4929 1111 2222"), &asked(own)), [false; 2], "it marks it itself");
+    }
+
+    #[test]
+    fn silence_was_shown_nothing() {
+        let mut told = found(&json!({}), "", &[], Vec::new());
+        told.asked.as_mut().unwrap().is_veiled = true;
+        assert!(told.was_masked());
+        assert!(!Decided { door: TIMER.into(), ..told.clone() }.was_masked());
+        assert!(!Decided { act: Act::Closed(Closing::Rejected), ..told }.was_masked());
     }
 }

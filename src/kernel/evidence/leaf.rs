@@ -1,11 +1,34 @@
 //! Leaf: what is put into the store-wide log: that something of weight lies in a journal, or in the store's own
 //! log, and under which link. A leaf says nothing that the journal does not say; it fixes it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::evidence::Hash;
 use crate::kernel::{Event, RunId, Version};
+
+/// That a run was forgotten. Told to those alone who are shown what belongs to no run: whose it was is not known any
+/// more (D2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pruned {
+    /// The run.
+    pub run: RunId,
+    /// Where its tombstone lies in the log; none as long as it waits for its place.
+    pub leaf: Option<u64>,
+}
+
+impl fmt::Display for Pruned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no run `{}` any more: it was pruned, and its tombstone ", self.run)?;
+        match self.leaf {
+            Some(leaf) => write!(f, "is leaf {leaf} of the log")?,
+            None => f.write_str("waits for its place in the log")?,
+        }
+        f.write_str("; the store's own log says when runs were")
+    }
+}
 
 /// One kind of what weighs enough for a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -257,8 +280,8 @@ impl Leaf {
     }
 }
 
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Anchor(run) => write!(f, "run `{run}` as it was taken over"),
             Self::Entry(run, version) => write!(f, "run `{run}` at version {version}"),
@@ -289,5 +312,14 @@ mod tests {
         assert_eq!(Leaf::parse(&text.replace(':', ": ")), None);
         assert_eq!(Leaf::parse(&text.replace("\"end\"", "\"win\"")), None);
         assert!(Kinds::of(&[Event::Parked]).is_nothing());
+    }
+
+    #[test]
+    fn whoever_asks_for_a_run_that_was_pruned_is_told_where_its_tombstone_lies() {
+        let run = RunId::parse("run_01k9zq3v7m8n4p5r6s7t8v9w0x").unwrap();
+        let told = Pruned { run: run.clone(), leaf: Some(7) }.to_string();
+        assert!(told.contains("pruned, and its tombstone is leaf 7 of the log"), "{told}");
+        let told = Pruned { run, leaf: None }.to_string();
+        assert!(told.contains("its tombstone waits for its place"), "{told}");
     }
 }

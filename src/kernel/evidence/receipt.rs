@@ -52,6 +52,20 @@ pub struct Standing {
     pub signer: Option<VerifyKey>,
 }
 
+/// A receipt as every door writes it: what it has nothing to say of yet is left out, and no member is empty.
+pub fn written(mut receipt: Value) -> Value {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    };
+    if let Some(members) = receipt.as_object_mut() {
+        members.retain(|_, value| !is_empty(value));
+    }
+    receipt
+}
+
 /// A number, or the text of one: protobuf writes those of 64 bits as texts in JSON, with digits and nothing else.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let value = Option::<Value>::deserialize(from)?;

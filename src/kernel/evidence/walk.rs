@@ -103,6 +103,8 @@ pub struct Step {
     pub kinds: Kinds,
     /// The digest of the definition, where it begins the run.
     pub definition: Option<String>,
+    /// The hashes of what stands apart from its events.
+    pub secrets: Vec<Hash>,
     /// How many of its secrets are left out.
     pub left_out: usize,
     /// Which byte of the journal it begins at.
@@ -214,7 +216,7 @@ impl<'a> Walk<'a> {
         if !self.is_chained {
             self.unchained = self.version();
         }
-        let (link, at, events) = (self.link, told.at, told.events);
-        Ok(Step { version, link, kinds, definition, left_out, byte, at, events, unread })
+        let (link, Told { at, events, secrets }) = (self.link, told);
+        Ok(Step { version, link, kinds, definition, secrets, left_out, byte, at, events, unread })
     }
 }

@@ -163,13 +163,13 @@ fn k2_a_key_is_its_principals_own() {
         panic!("an answer")
     };
     let bob = Principal { id: "bob".into(), ..ann() };
-    let again = Command::Answer { answers, key, principal: bob };
+    let again = Command::Answer { answers, key, principal: bob, seed: String::new() };
     assert_eq!(stage.command_by(&again), Err("request.unknown"), "nor is he told how it ended");
     let Command::Answer { answers, key, .. } = stage.answer(&[(1, json!("yes"))], "k") else {
         panic!("an answer")
     };
     let ops = Principal { id: "ops".into(), roles: Role::Operator.into(), ..ann() };
-    let again = Command::Answer { answers, key, principal: ops };
+    let again = Command::Answer { answers, key, principal: ops, seed: String::new() };
     assert_eq!(stage.command_by(&again), Err("request.already_answered"));
 }
 
@@ -180,8 +180,8 @@ fn k3_an_answer_to_what_is_not_asked_is_refused() {
     let mut answer_to = |digest: &str| {
         let request = stage.request(1);
         let answer = Answer { request, value: json!("yes"), digest: Some(digest.into()) };
-        let command =
-            Command::Answer { answers: vec![answer], key: String::new(), principal: ann() };
+        let (answers, key, seed) = (vec![answer], String::new(), String::new());
+        let command = Command::Answer { answers, key, principal: ann(), seed };
         stage.command_by(&command)
     };
     assert_eq!(answer_to("something else"), Err("answer.stale_digest"));
@@ -194,7 +194,8 @@ fn a_request_of_another_run_is_never_taken_for_ones_own() {
     let foreign =
         RequestId { run: RunId::fresh("0000000000000000000000000z"), ordinal: 1, tail: None };
     let answer = Answer { request: foreign.clone(), value: json!("yes"), digest: None };
-    let command = Command::Answer { answers: vec![answer], key: String::new(), principal: ann() };
+    let (answers, key, seed) = (vec![answer], String::new(), String::new());
+    let command = Command::Answer { answers, key, principal: ann(), seed };
     assert_eq!(stage.command_by(&command), Err("request.foreign"));
     let command = Command::Withdraw { request: foreign, principal: ann(), key: String::new() };
     assert_eq!(stage.command_by(&command), Err("request.foreign"));
@@ -262,7 +263,8 @@ fn nobody_was_shown_more_than_there_can_be_nor_before_it_was_asked() {
         principal.known.seen = Some(Seen { chars, ms });
         let digest = Some(question.digest.clone());
         let answers = vec![Answer { request: request.clone(), value: json!("approve"), digest }];
-        let command = Command::Answer { answers, key: String::new(), principal };
+        let (key, seed) = (String::new(), String::new());
+        let command = Command::Answer { answers, key, principal, seed };
         let Ok(Decision::Events(events)) = decide(&run, &command, asked_at.plus(2_000)) else {
             panic!("it is taken");
         };

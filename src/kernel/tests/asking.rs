@@ -73,6 +73,25 @@ fn a_call_that_asks_nothing_sensible_is_told_so() {
 }
 
 #[test]
+fn a_mark_of_secrecy_that_is_neither_yes_nor_no_is_told_to_the_agent_and_nobody_is_asked() {
+    let asked = |schema: serde_json::Value| {
+        let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+        stage.perform([asks(json!({"prompt": "Your PIN?", "response_schema": schema}))]);
+        stage
+    };
+    let pin = |secret: serde_json::Value| json!({"type": "object", "properties": {"pin": {"type": "string", "secret": secret}}});
+    for secret in [json!("true"), json!(1), json!("yes"), json!(null), json!([true]), json!({})] {
+        let stage = asked(pin(secret.clone()));
+        let told = "tool : error: `response_schema`: `secret` marks what is for those who decide";
+        assert!(stage.given().contains(told), "{secret}: {}", stage.given());
+        assert!(stage.run.questions.is_empty(), "{secret}");
+    }
+    for secret in [true, false] {
+        assert_eq!(asked(pin(json!(secret))).run.questions.len(), 1, "{secret}");
+    }
+}
+
+#[test]
 fn an_agent_whose_human_input_is_off_is_not_offered_the_tool() {
     let mut workflow = sequence(vec![step("a")]);
     workflow.agents.get_mut("a").expect("cast").human_input.enabled = false;

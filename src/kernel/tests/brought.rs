@@ -54,6 +54,7 @@ pub(super) fn by(who: &str, stage: &Stage, ordinal: u32, value: impl Into<Value>
         }],
         key: String::new(),
         principal: Principal::new(who, Role::User, "grpc"),
+        seed: String::new(),
     }
 }
 

@@ -53,7 +53,8 @@ fn yes(run: &Run) -> Command {
         digest: Some(question.digest.clone()),
     };
     let principal = Principal::new("ann", Role::User, "test");
-    Command::Answer { answers: vec![answer], key: String::new(), principal }
+    let (answers, key, seed) = (vec![answer], String::new(), String::new());
+    Command::Answer { answers, key, principal, seed }
 }
 
 /// A yes to what is open.

@@ -10,6 +10,7 @@ mod asking;
 mod bounds;
 mod brought;
 mod brought_drawn;
+mod brought_secrets;
 mod budgets;
 mod cast;
 mod conversation;

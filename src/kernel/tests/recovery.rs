@@ -1,10 +1,14 @@
 //! Recovery: what was under way when the process died is asked for again, made again, or put to a
 //! person; nothing that was done is done twice (E2, E3).
 
-use serde_json::json;
+use std::sync::Arc;
 
-use super::cast::{forever, human, sequence, step, support, terms};
+use serde_json::{Value, json};
+
+use super::brought::{by, chiefs, mine, open};
+use super::cast::{forever, graph, human, sequence, step, support, terms};
 use super::stage::{Act, Stage, answers, calls, hands_to, play, returns, says};
+use crate::kernel::workflow::{Condition, Gate, Workflow};
 use crate::kernel::{Effect, Event, Kind, Millis, carried_out, plan, secret};
 
 fn charges() -> Act {
@@ -182,18 +186,111 @@ fn e2_an_answer_lost_on_the_way_is_asked_about_where_the_deed_may_not_be_repeate
     assert!(stage.given().ends_with("tool : error: lost on the way [world.fault]\n"));
 }
 
-#[test]
-fn what_was_done_is_told_without_what_is_marked_in_it_and_says_where_it_was_cut() {
-    let mut workflow = sequence(vec![step("a")]);
+/// The same, in which `charge` marks a card for those who decide, and a pin for nobody.
+fn marked(mut workflow: Workflow) -> Workflow {
     let charge = workflow.tools.get_mut("charge").expect("a tool");
     charge.parameters = Some(json!({"type": "object", "properties": {
         "card": {"type": "string", "secret": true}, "pin": {"type": "string", "writeOnly": true},
     }}));
-    let workflow = secret::noticed(workflow);
+    secret::noticed(workflow)
+}
+
+#[test]
+fn what_was_done_is_told_without_what_is_marked_in_it_and_says_where_it_was_cut() {
+    let workflow = marked(sequence(vec![step("a")]));
     let mut stage = Stage::open(&workflow, "Hello");
     let arguments = json!({"card": "4929-canary", "pin": "7q-canary", "words": "w".repeat(300)});
     stage.perform([calls("", [("c1", "charge", arguments)]), returns("c1", json!("ok"))]);
-    let done = carried_out((&stage.run.id, &workflow), &stage.journal, 0);
+    let done = carried_out(&stage.run, &stage.journal, 0);
     assert!(done.len() == 1 && !done[0].contains("canary"), "{done:?}");
     assert!(done[0].contains("••• (11 characters)") && done[0].ends_with('…'), "{done:?}");
+}
+
+#[test]
+fn what_was_done_is_told_without_what_was_confided_to_the_run_wherever_that_was_sent() {
+    let pin = "zebra-8812-quux";
+    let schema =
+        json!({"type": "object", "properties": {"pin": {"type": "string", "secret": true}}});
+    let asks = json!({"prompt": "Your PIN?", "response_schema": schema});
+    // By itself, as a name, and where what is told is cut in the middle of it.
+    let cut = format!("{} {pin}", "w".repeat(180));
+    for arguments in [json!({"id": pin}), json!({pin: 1}), json!({"memo": cut})] {
+        let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
+        let asks = calls("", [("c0", "request_user_input", asks.clone())]);
+        stage.perform([asks, answers(1, json!({"pin": pin}))]);
+        stage.perform([
+            calls("", [("c1", "charge", arguments.clone())]),
+            returns("c1", json!("ok")),
+        ]);
+        let done = carried_out(&stage.run, &stage.journal, 0);
+        assert!(done.len() == 1 && done[0].contains("•••"), "{arguments}: {done:?}");
+        assert!(!done[0].contains("zebra"), "{arguments}: {done:?}");
+    }
+}
+
+/// A step that charges, with a gate of its own where there is one, and after that where there is something.
+fn pays(before: Option<Value>, own: Option<Value>, gates: Vec<Gate>) -> Workflow {
+    let arguments = json!({"card": "4929-canary", "pin": "7q-canary", "memo": "for 4929-canary"});
+    let mut pay =
+        json!({"id": "pay", "task": {"tool": {"tool": "charge", "arguments": arguments}}});
+    if let (Some(own), Value::Object(pay)) = (own, &mut pay) {
+        pay.insert("gate".into(), own);
+    }
+    let steps: Vec<Value> = before.into_iter().chain([pay]).collect();
+    marked(Workflow { gates, ..graph(&json!(steps)) })
+}
+
+/// What whoever is asked what came of the call is shown of it, once these have let it be made.
+fn asked_after(workflow: &Workflow, brought: Vec<Gate>, yeses: &[(&str, &str)]) -> Value {
+    let mut stage = open(workflow, brought);
+    for (who, word) in yeses {
+        let ordinal = *stage.run.questions.keys().next().expect("it asks");
+        let yes = by(who, &stage, ordinal, *word);
+        assert_eq!(stage.command_by(&yes), Ok(None), "{who}: {}", stage.told);
+    }
+    stage.perform([Act::Recovers]);
+    let lost = stage.run.questions.values().next().expect("it asks what came of it");
+    assert_eq!(lost.kind, Kind::OutcomeCheck, "{}", stage.told);
+    stage.run.veil.question(Arc::clone(lost)).as_decided().shown()["arguments"].take()
+}
+
+#[test]
+fn what_is_secret_in_a_lost_call_is_shown_to_those_alone_who_were_asked_about_that_call() {
+    let asks = json!({"kind": "approval", "prompt": "Well?", "patience": {"to": ["bob"]}});
+    let approval = json!({"id": "ok", "task": {"human": asks}});
+    let own = json!({"before": true, "redo": 2, "attempts": 3, "patience": {"to": ["bob"]}});
+    let danger = || vec![Condition::Keywords(vec!["danger".into()])];
+    let nobodys = Gate { patience: forever(), ..chiefs(vec![]) };
+    let none = || pays(None, None, vec![]);
+    let start = || vec![mine(&[], &["charge"])];
+    let (allows, approves) = (("bob", "allow_once"), ("bob", "approve"));
+    let table = [
+        ("nobody was", none(), vec![], vec![], false),
+        ("by the start alone", none(), start(), vec![("ann", "allow_once")], false),
+        ("by no gate that held", pays(None, None, vec![chiefs(danger())]), vec![], vec![], false),
+        ("about another thing", pays(Some(approval), None, vec![]), vec![], vec![approves], false),
+        ("by the file", pays(None, None, vec![chiefs(vec![])]), vec![], vec![allows], true),
+        (
+            "by the file, after the start",
+            pays(None, None, vec![chiefs(vec![])]),
+            start(),
+            vec![("ann", "allow_once"), allows],
+            true,
+        ),
+        (
+            "by a gate that names nobody",
+            pays(None, None, vec![nobodys]),
+            vec![],
+            vec![("ann", "allow_once")],
+            true,
+        ),
+        ("at its step", pays(None, Some(own), vec![]), vec![], vec![approves], true),
+    ];
+    for (asked, workflow, brought, yeses, is_shown) in table {
+        let shown = asked_after(&workflow, brought, &yeses);
+        assert_eq!(shown["card"] == "4929-canary", is_shown, "{asked}: {shown}");
+        assert_eq!(shown["memo"] == "for 4929-canary", is_shown, "{asked}: {shown}");
+        assert_eq!(shown.to_string().contains("4929"), is_shown, "{asked}: {shown}");
+        assert_eq!(shown["pin"], "••• (9 characters)", "{asked}: that is nobody's");
+    }
 }

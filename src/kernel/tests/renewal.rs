@@ -1,6 +1,8 @@
 //! Renewal: in a store that was put back, what decides is asked anew, what was under way is asked
 //! about, and nothing that was allowed before still is.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::cast::{forever, human, sequence, step};
@@ -94,4 +96,63 @@ fn whoever_has_as_long_as_at_first_is_not_expired_by_the_backups_age() {
     assert_eq!(stage.run.questions[&1].deadline, Some(stage.now.plus(1_000)));
     let renewed = stage.journal.iter().filter(|it| matches!(it.event, Event::Renewed { .. }));
     assert_eq!(renewed.count(), 1);
+}
+
+/// An agent asks for a PIN, and whether it may; what it says then is shown to somebody.
+fn curious() -> Stage {
+    let workflow = sequence(vec![step("a"), human("ok", Kind::Approval, forever())]);
+    let mut stage = Stage::open(&workflow, "Hello");
+    let pin = json!({"type": "string", "secret": true});
+    let schema = json!({"type": "object", "properties": {"pin": pin}});
+    let asks = [
+        ("c1", "request_user_input", json!({"prompt": "Your PIN?", "response_schema": schema})),
+        ("c2", "request_user_input", json!({"prompt": "May I?", "request_type": "approval"})),
+    ];
+    stage.perform([calls("", asks)]);
+    stage
+}
+
+#[test]
+fn after_an_answer_that_tells_of_a_first_secret_nonces_are_drawn_from_what_is_hidden() {
+    let mut stage = curious();
+    assert!(stage.run.is_seed_open, "nothing was marked when it began");
+    let open = stage.run.questions[&2].clone();
+    let given = stage.answer(&[(1, json!({"pin": "4406"}))], "");
+    assert_eq!(stage.command_by(&given), Ok(None));
+    assert_eq!((stage.run.seed.as_str(), stage.run.is_seed_open), ("fresh", false));
+    let same = &stage.run.questions[&2];
+    assert_eq!((&same.digest, stage.request(2)), (&open.digest, open.id(&stage.run.id)));
+    stage.perform([answers(2, "approve"), says("It is 4406."), answers(3, "approve")]);
+    assert_eq!(stage.run.status, Status::Completed, "{}", stage.told);
+    // Once, and not open where it is stored.
+    let answered = stage.journal.iter().filter(|it| matches!(it.event, Event::Answered { .. }));
+    let told: Vec<_> = answered.filter(|it| it.event.seed().is_some()).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let events = [Arc::new(told[0].event.clone())];
+    let hidden = stage.run.hidden(&events, &mut || "salt".into()).unwrap();
+    assert!(hidden.events[0].seed().is_some_and(|seed| seed.starts_with("⟦sha256:")));
+    // Whoever reads the journal finds the digests that were shown.
+    let Event::Started(started) = &stage.journal[0].event else { panic!("it begins") };
+    let mut started = started.clone();
+    let mut digests = std::collections::BTreeMap::new();
+    for recorded in &stage.journal {
+        started.renew(&recorded.event);
+        if let Event::Asked(question) = &recorded.event {
+            let sealed = started.sealed(&stage.run.id, question, recorded.at);
+            digests.insert(question.ordinal, sealed.digest);
+        }
+        if let Event::Answered { ordinal, shown, .. } = &recorded.event
+            && !shown.is_empty()
+        {
+            assert_eq!(digests.get(ordinal), Some(shown));
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_tells_of_no_secret_leaves_what_nonces_are_drawn_from() {
+    let mut stage = curious();
+    let given = stage.answer(&[(1, json!({"pin": ""})), (2, json!("approve"))], "");
+    assert_eq!(stage.command_by(&given), Ok(None));
+    assert_eq!((stage.run.seed.as_str(), stage.run.is_seed_open), ("5eed", true));
 }

@@ -248,7 +248,7 @@ impl Stage {
             digest: None,
         };
         let answers = answers.iter().map(answer).collect();
-        Command::Answer { answers, key: key.into(), principal: ann() }
+        Command::Answer { answers, key: key.into(), principal: ann(), seed: "fresh".into() }
     }
 
     pub(super) fn request(&self, ordinal: u32) -> RequestId {

@@ -231,6 +231,9 @@ pub enum Note {
         /// How they were known; absent before it was written down.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         known: Option<Box<Known>>,
+        /// Why, where they said so.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
     },
     /// Somebody said that the data directory was put back from a backup.
     Restored,
@@ -318,6 +321,7 @@ impl Note {
                     *text = cut(text);
                 }
             }
+            Self::HaltReleased { reason, .. } => *reason = cut(reason),
             Self::HaltRefused { what, .. } => *what = cut(what),
             Self::ReleaseRefused { halt, .. } => *halt = cut(halt),
             Self::HeadForgotten { origin, .. } => *origin = cut(origin),
@@ -336,7 +340,6 @@ impl Note {
             | Self::Pruned { .. }
             | Self::Renewed { .. }
             | Self::Released { .. }
-            | Self::HaltReleased { .. }
             | Self::Restored
             | Self::ServerStarted { .. }
             | Self::ServerStopped { .. }

@@ -80,7 +80,8 @@ fn whoever_a_service_spoke_for_is_noted_with_the_service() {
     let known = Known::new(Assurance::Vouched, Credential::Service("desk".into()));
     let [who, door, halt, what] = ["ada", "grpc", "halt_1", "everything"].map(str::to_owned);
     let known = Some(Box::new(known));
-    let note = Note::HaltReleased { who, door, halt, what, known };
+    let reason = String::new();
+    let note = Note::HaltReleased { who, door, halt, what, known, reason };
     let stored = serde_json::to_value(&note).unwrap();
     assert_eq!(stored["known"], json!({"assurance": "vouched", "credential": {"service": "desk"}}));
     let read: Note = serde_json::from_value(stored).unwrap();
@@ -89,6 +90,23 @@ fn whoever_a_service_spoke_for_is_noted_with_the_service() {
     let read: Note = serde_json::from_str(old).unwrap();
     assert_eq!((read.who(), read.known()), (("ada", "grpc"), None), "as an earlier build wrote it");
     assert_eq!(serde_json::to_string(&read).unwrap(), old, "and as it stays");
+}
+
+#[test]
+fn whoever_lets_something_go_on_is_noted_with_why_where_they_said_so() {
+    let released = |reason: &str| {
+        let [who, door, halt, what] = ["ada", "grpc", "halt_1", "everything"].map(str::to_owned);
+        let reason = reason.to_owned();
+        Note::HaltReleased { who, door, halt, what, known: None, reason }.bounded()
+    };
+    assert_eq!(released("").words(), "halt_1: everything");
+    assert_eq!(serde_json::to_value(released("")).unwrap().get("reason"), None);
+    assert_eq!(released("the bank says so").words(), "halt_1: everything: the bank says so");
+    let stored = serde_json::to_value(released("the bank says so")).unwrap();
+    let read: Note = serde_json::from_value(stored).unwrap();
+    assert_eq!(read.words(), "halt_1: everything: the bank says so");
+    let long = serde_json::to_value(released(&"x".repeat(500))).unwrap();
+    assert_eq!(long["reason"].as_str().map(str::len), Some(CHARS_MAX));
 }
 
 #[test]

@@ -46,6 +46,8 @@ impl Replicas for MemoryJournal {
 
     async fn reborn(&self) -> Result<(), Fault> {
         self.enter().await?;
+        // As with a database, others come to do something meanwhile.
+        tokio::task::yield_now().await;
         if let Some(seat) = &self.seat {
             self.me.store(seat.shared.born().0, Ordering::SeqCst);
             let who = seat.who.lock().unwrap_or_else(PoisonError::into_inner).clone();

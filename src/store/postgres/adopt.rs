@@ -60,7 +60,7 @@ impl Adopter {
         mark: Option<&Identity>,
     ) -> Result<Self, PostgresError> {
         let connections = Connections::new(config.clone());
-        let mut line = connections.reach(None).await?;
+        let mut line = connections.reach().await?;
         let text = mark.map(Identity::text).transpose().map_err(|fault| PostgresError::Says {
             place: config.place(),
             why: fault.to_string(),

@@ -13,7 +13,7 @@ use crate::store::postgres::connections::Lost;
 use crate::store::postgres::prepared::{Columns, int};
 use crate::store::postgres::reader::{events, get, head, number, run};
 use crate::store::postgres::replicas::packed_of;
-use crate::store::postgres::{PostgresJournal, desks, evidence, notes};
+use crate::store::postgres::{PostgresJournal, desks, evidence, notes, schema};
 
 /// Runs that are looked at at a time.
 const AT_ONCE: i64 = 200;
@@ -73,6 +73,7 @@ impl PostgresJournal {
             join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'holdpoint' and c.relkind = 'r'";
         let row = moment.query_typed_one(sql, &[]).await.map_err(failed)?;
         audit.report.bytes = number(&row, 0)?;
+        audit.report.tables = schema::about(&moment).await.map_err(failed)?;
         Ok(audit.finish())
     }
 }

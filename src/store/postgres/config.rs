@@ -3,11 +3,14 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 
 use crate::store::codec::APART;
+use crate::store::postgres::address::{ESCAPES, FORM, read_by_driver, split};
+use crate::store::postgres::hosts::Histories;
 use crate::store::postgres::slots::{self, Slots};
 
 /// How long a server may take to be reached.
@@ -52,6 +55,8 @@ pub struct PostgresConfig {
     pub(super) only_looks: bool,
     /// What connections are counted by, where several openings are one server's.
     slots: Option<Slots>,
+    /// Which host has been used, where they are.
+    histories: Option<Arc<Histories>>,
 }
 
 impl std::fmt::Debug for PostgresConfig {
@@ -72,24 +77,19 @@ impl PostgresConfig {
     pub fn new(address: &str) -> Result<Self, PostgresError> {
         let bad = |why: String| PostgresError::Address { why };
         if !is_postgres(address) {
-            return Err(bad("it does not begin with `postgres://`".into()));
+            return Err(bad(format!("it does not begin with `postgres://`; {FORM}")));
         }
         // Read as it stands, half of such a password would be a host that nobody has.
         if address.split('?').next().is_some_and(|front| front.matches('@').count() > 1) {
-            return Err(bad("there is more than one `@` in it".into()));
+            return Err(bad(format!("there is more than one `@` in it; {FORM}, {ESCAPES}")));
         }
         let (address, ours) = split(address).map_err(bad)?;
-        let server = tokio_postgres::Config::from_str(&address);
-        let mut server = server.map_err(|error| {
-            let why =
-                std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
-            bad(why)
-        })?;
+        let mut server = read_by_driver(&address).map_err(bad)?;
         if server.get_hosts().is_empty() {
-            return Err(bad("it names no host".into()));
+            return Err(bad(format!("it names no host; {FORM}")));
         }
         if server.get_user().is_none() || server.get_dbname().is_none() {
-            return Err(bad("it must name a user and a database".into()));
+            return Err(bad(format!("it must name a user and a database; {FORM}")));
         }
         let durability = ours.durability.unwrap_or(if server.get_hosts().len() > 1 {
             Durability::Replicated
@@ -103,14 +103,21 @@ impl PostgresConfig {
         if server.get_application_name().is_none() {
             server.application_name("holdpoint");
         }
-        Ok(Self { server, durability, roots: ours.roots, only_looks: false, slots: None })
+        let (roots, only_looks) = (ours.roots, false);
+        Ok(Self { server, durability, roots, only_looks, slots: None, histories: None })
     }
 
     /// The same for a server that tries again and again to open its store: what the database has not answered of an opening
-    /// before counts at the next.
+    /// before counts at the next, and so does which host was used.
     #[must_use]
     pub fn of_one_server(&self) -> Self {
-        Self { slots: Some(self.slots()), ..self.clone() }
+        let (slots, histories) = (Some(self.slots()), Some(self.histories()));
+        Self { slots, histories, ..self.clone() }
+    }
+
+    /// Which host has been used.
+    pub(super) fn histories(&self) -> Arc<Histories> {
+        self.histories.clone().unwrap_or_default()
     }
 
     /// What connections are counted by.
@@ -197,45 +204,6 @@ fn without_hosts(of: &tokio_postgres::Config) -> tokio_postgres::Config {
     one
 }
 
-/// What is ours in an address.
-#[derive(Default)]
-struct Ours {
-    roots: Option<PathBuf>,
-    durability: Option<Durability>,
-}
-
-/// Takes out of an address what the driver does not know: our own setting, and the words for checking a
-/// certificate, which is always done.
-fn split(address: &str) -> Result<(String, Ours), String> {
-    let mut ours = Ours::default();
-    let Some((front, query)) = address.split_once('?') else {
-        return Ok((address.to_owned(), ours));
-    };
-    let mut left = Vec::new();
-    for pair in query.split('&') {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let value = percent_encoding::percent_decode_str(value).decode_utf8_lossy();
-        match (name, &*value) {
-            ("sslrootcert", "system") => {}
-            ("sslrootcert", path) => ours.roots = Some(PathBuf::from(path)),
-            ("sslmode", "verify-full" | "verify-ca") => left.push("sslmode=require".to_owned()),
-            ("sslmode", "disable" | "prefer" | "require") => left.push(pair.to_owned()),
-            ("sslmode", other) => return Err(format!("sslmode: `{other}` is none of {SSL_MODES}")),
-            ("durability", word) => {
-                let word = word.parse().map_err(|why| format!("durability: {why}"))?;
-                ours.durability = Some(word);
-            }
-            _ => left.push(pair.to_owned()),
-        }
-    }
-    let left = left.join("&");
-    let address = if left.is_empty() { front.to_owned() } else { format!("{front}?{left}") };
-    Ok((address, ours))
-}
-
-/// What `sslmode` may be.
-const SSL_MODES: &str = "`disable`, `prefer`, `require` and `verify-full`";
-
 /// What to do about a connection that is not safe: with no TLS at the server there is nobody to trust.
 fn tls_remedy(why: &str) -> &'static str {
     if why.contains("support TLS") {
@@ -260,12 +228,9 @@ fn owner_remedy(are_there: bool) -> &'static str {
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresError {
     /// The address is none.
-    #[error(
-        "the address of the store cannot be read: {why}; it is `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, \
-         and of `@ : / ? # %` in a password each is written as `%` and two digits, as in `%40` for `@`"
-    )]
+    #[error("the address of the store cannot be read: {why}")]
     Address {
-        /// What is wrong.
+        /// What is wrong, and what to write in its place.
         why: String,
     },
     /// Nobody answers.
@@ -370,6 +335,24 @@ pub enum PostgresError {
         "the only host that takes writes is one whose place another had taken: it lacks what was written since; the          one that was promoted last is waited for"
     )]
     Woken,
+    /// Several take writes, and none of them is the later one.
+    #[error(
+        "{places} take writes, and nothing says which of them was promoted last: neither is used until one of them is stopped, or \
+         follows the other as its standby; a copy that was started without `standby.signal` is such a one"
+    )]
+    Twins {
+        /// Where.
+        places: String,
+    },
+    /// It takes writes in the place of the one that this process has used, and is no later one.
+    #[error(
+        "the database at {place} is the only one that takes writes, and not the one that this process has used, nor one that was \
+         promoted after it; that one is waited for"
+    )]
+    Another {
+        /// Where.
+        place: String,
+    },
     /// It forgets what it has acknowledged.
     #[error(
         "the database at {place} has `{setting} = {value}`: it could lose what it acknowledged; {remedy}"
@@ -467,16 +450,25 @@ pub enum PostgresError {
 }
 
 /// The schema that this program reads and writes.
-pub(super) const SCHEMA: i32 = 4;
-/// The newest form of records that this program reads, and the one that it writes (`store/codec`).
-pub(super) const READS: i32 = APART as i32;
-pub(super) const WRITES: i32 = APART as i32;
+pub const SCHEMA: i32 = 4;
+/// The newest form of records that this program reads: up to 3 as `store/codec` numbers them; in the fourth an answer may
+/// bring the seed that later questions' nonces are drawn from, and whoever does not know that finds other ids.
+pub const READS: i32 = 4;
+/// The one that it writes.
+pub(super) const WRITES: i32 = READS;
 
 impl PostgresError {
     /// Whether nothing was found out about what is there: it was not reached, or did not say.
     pub(super) fn is_away(&self) -> bool {
         self.may_pass()
-            && !matches!(self, Self::Standby { .. } | Self::Woken | Self::OlderReplica { .. })
+            && !matches!(
+                self,
+                Self::Standby { .. }
+                    | Self::Woken
+                    | Self::Twins { .. }
+                    | Self::Another { .. }
+                    | Self::OlderReplica { .. }
+            )
     }
 
     /// Whether waiting may help: the database is out of reach, or is not the primary yet.
@@ -490,6 +482,8 @@ impl PostgresError {
                 | Self::NoStandby { .. }
                 | Self::Standby { .. }
                 | Self::Woken
+                | Self::Twins { .. }
+                | Self::Another { .. }
                 | Self::OlderReplica { .. }
         )
     }
@@ -558,20 +552,23 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_with_the_remedy() {
-        for bad in [
-            "mysql://x",
-            "postgres://",
-            "postgres://ann@one",
-            "postgres://ann@one/db?x=1",
-            "postgres://ann:p@ss@one/db",
-            "postgres://ann@one/db?durability=some",
-            "postgres://ann@one/db?sslmode=allow",
+        let form = "it is `postgres://USER:PASSWORD@HOST:PORT/DATABASE`";
+        for (bad, remedy) in [
+            ("mysql://x", form),
+            ("postgres://", form),
+            ("postgres://ann@one", form),
+            ("postgres://ann@one:port/db", form),
+            ("postgres://ann:p@ss@one/db", form),
+            ("postgres://ann@one/db?x=1", "`sslmode`, `sslrootcert`, `durability`"),
+            ("postgres://ann@one/db?durability=some", "none of `replicated`, `single`"),
+            ("postgres://ann@one/db?sslmode=allow", "`allow` is none of `disable`"),
         ] {
             let refused = PostgresConfig::new(bad).expect_err(bad).to_string();
-            assert!(refused.contains("postgres://USER:PASSWORD@"), "{bad}: {refused}");
+            assert!(refused.contains(remedy), "{bad}: {refused}");
+            // Who has no such sign in it has nothing to learn of how they are written.
+            let has_signs = bad.contains("p@ss");
+            assert_eq!(refused.contains("%40"), has_signs, "{bad}: {refused}");
         }
-        let wrong = PostgresConfig::new("postgres://ann@one/db?sslmode=allow").expect_err("none");
-        assert!(wrong.to_string().contains("`allow` is none of `disable`"), "{wrong}");
         let untrusted = |why: &str| {
             PostgresError::Untrusted { place: "one/db".into(), why: why.into() }.to_string()
         };

@@ -58,7 +58,7 @@ pub(super) struct Connections {
     permits: Semaphore,
     /// How many there are at most, whatever became of them.
     slots: Slots,
-    histories: Histories,
+    histories: Arc<Histories>,
     /// Why the last attempt to reach it failed, if it did.
     away: Mutex<Option<String>>,
     /// Whether any came through.
@@ -86,10 +86,10 @@ impl Connections {
     pub(super) fn new(config: PostgresConfig) -> Self {
         Self {
             slots: config.slots(),
+            histories: config.histories(),
             config,
             idle: Mutex::default(),
             permits: Semaphore::new(AT_ONCE),
-            histories: Histories::default(),
             away: Mutex::default(),
             was_reached: AtomicBool::new(false),
             unfit: Mutex::default(),
@@ -170,6 +170,8 @@ impl Connections {
             let error = match looked {
                 // It was opened to look, and is one more than those that are lent: kept, they would grow with every look.
                 Ok(_) => None,
+                // What is open goes on: nothing more is decided over it, or it would be decided elsewhere as well.
+                Err(error @ PostgresError::Twins { .. }) => Some(error.to_string()),
                 Err(error) if error.may_pass() => return Err(away(&error)),
                 Err(error) => Some(error.to_string()),
             };
@@ -247,24 +249,29 @@ impl Connections {
         let asking = hosts
             .iter()
             .enumerate()
-            .map(|(at, host)| self.ask_host((at, host), heard.clone(), purpose));
-        Ok(hosts::choose(asking, &self.histories).await?.line)
+            .map(|(at, host)| self.ask_host((at, host), heard.clone(), Some(purpose)));
+        hosts::choose(asking, &self.histories).await
     }
 
-    /// Asks one host whether it is fit to be used.
+    /// Asks one host whether it is fit to be used; without a purpose, whatever is there.
     async fn ask_host(
         &self,
         (at, host): (usize, &PostgresConfig),
         heard: Option<Heard>,
-        purpose: Purpose,
+        purpose: Option<Purpose>,
     ) -> Result<Found<Line>, PostgresError> {
         let crowded = || PostgresError::Unanswered { place: host.place() };
         let asked = async {
-            let slot = self.slots.take(at, purpose).await.ok_or_else(crowded)?;
-            let mut line = reach(host, heard, Some(slot)).await?;
-            schema::check(&self.config, &line.client).await?;
+            let slot = match purpose {
+                Some(purpose) => Some(self.slots.take(at, purpose).await.ok_or_else(crowded)?),
+                None => None,
+            };
+            let mut line = reach(host, heard, slot).await?;
+            if purpose.is_some() {
+                schema::check(&self.config, &line.client).await?;
+            }
             line.history = schema::history(&line.client).await;
-            Ok(Found { history: line.history, line })
+            Ok(Found { history: line.history, line, host: at, place: host.place() })
         };
         let late = || PostgresError::Away {
             place: host.place(),
@@ -274,8 +281,10 @@ impl Connections {
     }
 
     /// The same, of a database that may not have our tables yet.
-    pub(super) async fn reach(&self, heard: Option<Heard>) -> Result<Line, PostgresError> {
-        reach(&self.config, heard, None).await
+    pub(super) async fn reach(&self) -> Result<Line, PostgresError> {
+        let hosts = self.config.hosts();
+        let asking = hosts.iter().enumerate().map(|host| self.ask_host(host, None, None));
+        hosts::choose(asking, &self.histories).await
     }
 
     /// A connection, new or old.
@@ -407,8 +416,8 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// Connects to what may be anything. Of a database of several hosts it is whichever takes writes. Its place is taken until
-/// it has ended, which one that was given up does when the database has answered.
+/// Connects to a host, which may be anything. Its place is taken until it has ended, which one that was given up does when
+/// the database has answered.
 async fn reach(
     config: &PostgresConfig,
     heard: Option<Heard>,

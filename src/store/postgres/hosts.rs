@@ -1,8 +1,11 @@
 //! Hosts: which of the servers that an address names is used. All of them are asked at once, so that one that hangs holds
 //! nobody up; of several that take writes it is the one with the latest history. A server that was a primary once, was
 //! frozen while another took its place, and wakes believes that it still is: what was written since is not there, and
-//! what is written there is lost. It decides; the asking is another's.
+//! what is written there is lost. Of two that take writes, neither of which is the later one, one is a copy of the other and
+//! nobody knows which: none is used. And what was used once is not left for what is no later. It decides; the asking is
+//! another's.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,8 +25,10 @@ struct Waits {
 }
 
 const WAITS: Waits = Waits { found: Duration::from_millis(250), refused: Duration::from_secs(5) };
-/// For how long a server with an older history is passed over: a keeper stops one that woke within half of that. One that
-/// is still the only one then was put there by somebody, and what it lacks is noticed.
+/// The same for whoever has used none yet: what is found first stays theirs, so one that is slow is waited for.
+const FIRST: Waits = Waits { found: Duration::from_secs(2), refused: WAITS.refused };
+/// For how long a server with an older history, or another one with the same, is passed over: a keeper stops one that woke
+/// within half of that. One that is still the only one then was put there by somebody, and what it lacks is noticed.
 const PASSED_OVER: Duration = Duration::from_mins(1);
 
 /// Which history a server tells: each promotion begins another, with a higher number.
@@ -33,6 +38,9 @@ pub(super) struct History {
     pub(super) system: i64,
     /// The timeline.
     pub(super) timeline: u32,
+    /// When the server was started, in microseconds: by that two with the same history are told apart, and one that
+    /// has two names is known as one.
+    pub(super) started: i64,
 }
 
 impl History {
@@ -48,30 +56,47 @@ pub(super) struct Found<T> {
     pub(super) line: T,
     /// None where it does not tell.
     pub(super) history: Option<History>,
+    /// Which of the hosts, in the order in which an address names them.
+    pub(super) host: usize,
+    /// The same in words.
+    pub(super) place: String,
+}
+
+impl<T> Found<T> {
+    fn is_before(&self, other: &Self) -> bool {
+        self.history.zip(other.history).is_some_and(|(this, other)| this.is_before(other))
+    }
+
+    /// Whether both lead to one server.
+    fn is_same(&self, other: &Self) -> bool {
+        self.host == other.host || self.history.is_some() && self.history == other.history
+    }
 }
 
 /// Waits for the first that is fit, and a moment longer for a better one.
 pub(super) async fn choose<T, Asking>(
     asking: impl IntoIterator<Item = Asking>,
     histories: &Histories,
-) -> Result<Found<T>, PostgresError>
+) -> Result<T, PostgresError>
 where
     Asking: Future<Output = Result<Found<T>, PostgresError>>,
 {
-    let best = best(asking, WAITS).await?;
-    if histories.admit(best.history, Instant::now()) { Ok(best) } else { Err(PostgresError::Woken) }
+    let waits = if histories.is_used() { WAITS } else { FIRST };
+    let (best, hosts) = latest(found(asking, waits).await?)?;
+    histories.admit((best.history, &hosts), &best.place, Instant::now())?;
+    Ok(best.line)
 }
 
-/// The one with the latest history of those that are fit.
-async fn best<T, Asking>(
+/// Those that are fit, in the order in which they answered; one at least.
+async fn found<T, Asking>(
     asking: impl IntoIterator<Item = Asking>,
     waits: Waits,
-) -> Result<Found<T>, PostgresError>
+) -> Result<Vec<Found<T>>, PostgresError>
 where
     Asking: Future<Output = Result<Found<T>, PostgresError>>,
 {
     let mut asking: FuturesUnordered<_> = asking.into_iter().collect();
-    let (mut best, mut worst): (Option<Found<T>>, Option<PostgresError>) = (None, None);
+    let (mut fit, mut worst): (Vec<Found<T>>, Option<PostgresError>) = (Vec::new(), None);
     let mut until: Option<Instant> = None;
     loop {
         let answer = match until {
@@ -86,13 +111,7 @@ where
             Some(Ok(found)) => {
                 let soon = Instant::now() + waits.found;
                 until = Some(until.map_or(soon, |until| until.min(soon)));
-                let is_later = |best: &Found<T>| match (best.history, found.history) {
-                    (Some(best), Some(found)) => best.is_before(found),
-                    _ => false,
-                };
-                if best.as_ref().is_none_or(is_later) {
-                    best = Some(found);
-                }
+                fit.push(found);
             }
             Some(Err(error)) => {
                 until.get_or_insert_with(|| Instant::now() + waits.refused);
@@ -102,7 +121,23 @@ where
             }
         }
     }
-    best.ok_or_else(|| worst.unwrap_or(PostgresError::Woken))
+    if fit.is_empty() { Err(worst.unwrap_or(PostgresError::Woken)) } else { Ok(fit) }
+}
+
+/// The one with the latest history, and all the hosts that lead there. None where two take writes and neither is the
+/// later one: what is decided at one of them is open at the other, and would be done twice.
+fn latest<T>(mut fit: Vec<Found<T>>) -> Result<(Found<T>, BTreeSet<usize>), PostgresError> {
+    let is_latest =
+        |one: &Found<T>| fit.iter().all(|other| other.is_same(one) || other.is_before(one));
+    let Some(at) = fit.iter().position(is_latest) else {
+        let last = fit.iter().filter(|one| !fit.iter().any(|other| one.is_before(other)));
+        let places: Vec<_> = last.map(|one| one.place.as_str()).collect();
+        return Err(PostgresError::Twins { places: places.join(" and ") });
+    };
+    let best = fit.swap_remove(at);
+    let same = fit.iter().filter(|other| other.is_same(&best)).map(|other| other.host);
+    let hosts = same.chain([best.host]).collect();
+    Ok((best, hosts))
 }
 
 /// Of several reasons the one that a person can do most about is told.
@@ -121,6 +156,8 @@ fn weight(error: &PostgresError) -> u8 {
         | PostgresError::Untrusted { .. }
         | PostgresError::TooOld { .. }
         | PostgresError::Woken
+        | PostgresError::Twins { .. }
+        | PostgresError::Another { .. }
         | PostgresError::Unsafe { .. }
         | PostgresError::NoStore { .. }
         | PostgresError::Older { .. }
@@ -132,34 +169,75 @@ fn weight(error: &PostgresError) -> u8 {
     }
 }
 
-/// The latest history that this process has used, and since when it finds only older ones.
+/// The server that this process uses, and since when it finds only such as are no later.
 #[derive(Debug, Default)]
 pub(super) struct Histories(Mutex<Used>);
 
 #[derive(Debug, Default)]
 struct Used {
+    /// What it told last.
     latest: Option<History>,
+    /// The hosts that led to it; none while nothing was used.
+    hosts: BTreeSet<usize>,
     passing_over: Option<Instant>,
 }
 
-impl Histories {
-    /// Whether a server with that history is to be used; from then on none with an older one is.
-    fn admit(&self, history: Option<History>, now: Instant) -> bool {
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Some(history), Some(latest)) = (history, used.latest)
-            && history.is_before(latest)
-            && now.duration_since(*used.passing_over.get_or_insert(now)) < PASSED_OVER
-        {
-            return false;
+impl Used {
+    /// Why a server is not the one that is used, where it is not, nor a later one. At a host that led there it is: that
+    /// was started again, or another was put in its place there.
+    fn refuse(
+        &self,
+        (history, hosts): (Option<History>, &BTreeSet<usize>),
+        place: &str,
+    ) -> Result<(), PostgresError> {
+        if let Some((found, latest)) = history.zip(self.latest) {
+            if found == latest || latest.is_before(found) {
+                return Ok(());
+            }
+            if found.is_before(latest) {
+                return Err(PostgresError::Woken);
+            }
         }
-        *used = Used { latest: history.or(used.latest), passing_over: None };
-        true
+        if self.hosts.is_empty() || !self.hosts.is_disjoint(hosts) {
+            return Ok(());
+        }
+        Err(PostgresError::Another { place: place.to_owned() })
+    }
+}
+
+impl Histories {
+    /// Whether any was used.
+    fn is_used(&self) -> bool {
+        !self.0.lock().unwrap_or_else(PoisonError::into_inner).hosts.is_empty()
     }
 
-    /// Whether a connection to a server with that history leads to where others have gone on since.
+    /// Uses a server from now on, and no other that is no later; refuses one that is not to be used.
+    fn admit(
+        &self,
+        (history, hosts): (Option<History>, &BTreeSet<usize>),
+        place: &str,
+        now: Instant,
+    ) -> Result<(), PostgresError> {
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = used.refuse((history, hosts), place);
+        let since = *used.passing_over.get_or_insert(now);
+        if refused.is_err() && now.duration_since(since) < PASSED_OVER {
+            return refused;
+        }
+        let (mut latest, mut hosts) = (history, hosts.clone());
+        // It tells no more than before, or answers more slowly under another name.
+        if refused.is_ok() && (history.is_none() || history == used.latest) {
+            latest = used.latest;
+            hosts.extend(&used.hosts);
+        }
+        *used = Used { latest, hosts, passing_over: None };
+        Ok(())
+    }
+
+    /// Whether a connection to a server with that history leads to another than the one that is used now.
     pub(super) fn is_past(&self, history: Option<History>) -> bool {
-        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner).latest;
-        history.zip(latest).is_some_and(|(history, latest)| history.is_before(latest))
+        let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        history.is_some() && !used.hosts.is_empty() && history != used.latest
     }
 }
 
@@ -174,19 +252,28 @@ mod tests {
     /// So long that a test would be stopped first.
     const EVER: Duration = Duration::from_hours(1);
 
+    /// What a server of one cluster tells that was started with the history that it has.
     fn at(timeline: u32) -> History {
-        History { system: 7, timeline }
+        History { system: 7, timeline, started: timeline.into() }
+    }
+
+    fn one(line: &'static str, host: usize, history: Option<History>) -> Found<&'static str> {
+        Found { line, history, host, place: line.into() }
+    }
+
+    fn found_at(line: &'static str, timeline: u32) -> Found<&'static str> {
+        one(line, line.len(), Some(at(timeline)))
     }
 
     fn answers(line: &'static str, timeline: u32) -> Asking {
-        Box::pin(async move { Ok(Found { line, history: Some(at(timeline)) }) })
+        Box::pin(async move { Ok(found_at(line, timeline)) })
     }
 
     /// One that answers after others have.
     fn late(line: &'static str, timeline: u32) -> Asking {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            Ok(Found { line, history: Some(at(timeline)) })
+            Ok(found_at(line, timeline))
         })
     }
 
@@ -207,7 +294,7 @@ mod tests {
     }
 
     async fn chosen(asking: Vec<Asking>, waits: Waits) -> Result<&'static str, PostgresError> {
-        best(asking, waits).await.map(|found| found.line)
+        latest(found(asking, waits).await?).map(|(best, _)| best.line)
     }
 
     #[tokio::test]
@@ -232,29 +319,80 @@ mod tests {
     async fn of_two_that_take_writes_it_is_the_one_that_was_promoted_last() {
         let waits = Waits { found: EVER, refused: EVER };
         for asking in
-            [vec![answers("old", 4), late("new", 5)], vec![answers("new", 5), late("old", 4)]]
+            [vec![answers("old", 4), late("newer", 5)], vec![answers("newer", 5), late("old", 4)]]
         {
-            assert_eq!(chosen(asking, waits).await.unwrap(), "new");
+            assert_eq!(chosen(asking, waits).await.unwrap(), "newer");
         }
+    }
+
+    #[test]
+    fn two_that_take_writes_and_of_which_neither_is_later_are_both_refused_by_name() {
+        let copy = |started| Some(History { started, ..at(4) });
+        let other = Some(History { system: 8, ..at(4) });
+        for second in [copy(9), other, None] {
+            let both = vec![one("one", 0, copy(4)), one("two", 1, second)];
+            let told = latest(both).map(drop).unwrap_err();
+            assert!(matches!(&told, PostgresError::Twins { places } if places == "one and two"));
+            assert!(told.may_pass() && !told.is_away(), "it is waited for: {told}");
+        }
+        // Another that was promoted since is later than both.
+        let all =
+            vec![one("one", 0, copy(4)), one("two", 1, copy(9)), one("three", 2, Some(at(5)))];
+        assert_eq!(latest(all).unwrap().0.line, "three");
+        // Two names of one server are no two servers.
+        let names = vec![one("one", 0, copy(4)), one("two", 1, copy(4))];
+        let (best, hosts) = latest(names).unwrap();
+        assert_eq!((best.line, hosts), ("one", BTreeSet::from([0, 1])));
+    }
+
+    /// Whether a server that was found at those hosts is used.
+    fn is_used(histories: &Histories, history: History, hosts: &[usize], now: Instant) -> bool {
+        let hosts = hosts.iter().copied().collect();
+        histories.admit((Some(history), &hosts), "there", now).is_ok()
+    }
+
+    #[test]
+    fn a_process_that_has_a_database_uses_no_other_with_the_same_history() {
+        let (histories, now) = (Histories::default(), Instant::now());
+        let life = |started| History { started, ..at(4) };
+        assert!(is_used(&histories, life(1), &[0], now));
+        assert!(!is_used(&histories, life(2), &[1], now), "its copy, while it is away");
+        assert!(!is_used(&histories, History { system: 8, ..at(9) }, &[1], now));
+        assert!(!histories.is_past(Some(life(1))), "what is open there stays");
+        // It was started again, and is found under its other name, too.
+        assert!(is_used(&histories, life(3), &[0], now));
+        assert!(histories.is_past(Some(life(1))));
+        assert!(is_used(&histories, life(3), &[2], now) && is_used(&histories, life(5), &[2], now));
+        // One that was promoted since is gone to, wherever it is.
+        assert!(is_used(&histories, at(5), &[1], now));
+        assert!(histories.is_past(Some(life(5))));
+        // What stays the only one was put there; from then on nothing that leads elsewhere is used.
+        let copy = History { started: 9, ..at(5) };
+        assert!(!is_used(&histories, copy, &[0], now));
+        assert!(is_used(&histories, copy, &[0], now + PASSED_OVER));
+        assert!(histories.is_past(Some(at(5))) && !histories.is_past(Some(copy)));
+        assert!(!is_used(&histories, at(5), &[1], now + PASSED_OVER));
     }
 
     #[test]
     fn j10_a_primary_that_woke_is_not_gone_back_to() {
         let (histories, now) = (Histories::default(), Instant::now());
-        assert!(histories.admit(Some(at(4)), now) && histories.admit(Some(at(5)), now));
+        let admits = |timeline, now| is_used(&histories, at(timeline), &[0], now);
+        assert!(admits(4, now) && admits(5, now));
         assert!(
             histories.is_past(Some(at(4)))
                 && !histories.is_past(Some(at(5)))
                 && !histories.is_past(None)
         );
-        assert!(!histories.admit(Some(at(4)), now), "it was frozen while another was promoted");
-        assert!(histories.admit(Some(at(5)), now));
-        assert!(!histories.admit(Some(at(4)), now));
-        // Another cluster's numbers say nothing about this one's.
-        assert!(!histories.is_past(Some(History { system: 8, timeline: 1 })));
+        assert!(!admits(4, now), "it was frozen while another was promoted");
+        assert!(admits(5, now));
+        assert!(!admits(4, now));
         // One that stays the only one was put there: it is used, and what it lacks is noticed elsewhere.
-        assert!(!histories.admit(Some(at(4)), now + PASSED_OVER / 2));
-        assert!(histories.admit(Some(at(4)), now + PASSED_OVER));
+        assert!(!admits(4, now + PASSED_OVER / 2));
+        assert!(admits(4, now + PASSED_OVER));
+        // Another cluster's numbers say nothing about this one's: it was put where this one was.
+        let other = History { system: 8, timeline: 1, started: 1 };
+        assert!(is_used(&histories, other, &[0], now) && histories.is_past(Some(at(4))));
     }
 
     #[tokio::test]

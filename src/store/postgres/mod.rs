@@ -4,6 +4,7 @@
 //! There is no lock but a row's and no clock but the database's. An append is one round trip (`group`); nobody waits in
 //! a transaction for anything outside the database.
 
+mod address;
 mod adopt;
 mod audit;
 mod committer;
@@ -12,12 +13,14 @@ mod connections;
 mod copied_columns;
 mod desk_marks;
 mod desks;
+mod difference;
 mod evidence;
 mod faults;
 mod gate;
 mod group;
 mod hints;
 mod hosts;
+mod indexes;
 mod links;
 mod lost;
 mod marks;
@@ -42,7 +45,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_postgres::types::Type;
 
 pub(super) use self::adopt::Adopter;
-pub use self::config::{Durability, PostgresConfig, PostgresError, is_postgres};
+pub use self::config::{Durability, PostgresConfig, PostgresError, READS, SCHEMA, is_postgres};
 pub use self::schema::Migrated;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
@@ -86,7 +89,7 @@ pub(super) struct PostgresJournal {
 
 /// Makes the tables in a database where there are none.
 pub(super) async fn migrate(config: &PostgresConfig) -> Result<Migrated, PostgresError> {
-    let mut line = Connections::new(config.clone()).reach(None).await?;
+    let mut line = Connections::new(config.clone()).reach().await?;
     schema::migrate(config, &mut line.client).await
 }
 
@@ -123,6 +126,7 @@ impl PostgresJournal {
         tokio::spawn(committer.run());
         tokio::spawn(hints::cry(Arc::clone(&connections), written));
         tokio::spawn(hints::listen(connections, told));
+        opened.warn_of_indexes().await;
         Ok(opened)
     }
 

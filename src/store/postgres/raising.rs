@@ -1,4 +1,5 @@
-//! Raising: what tables of an earlier build lack, and what follows from what they have. It is done once, by whoever migrates.
+//! Raising: what tables are made with, what those of an earlier build lack, and what follows from what they have. It is done
+//! once, by whoever migrates.
 
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
@@ -7,6 +8,16 @@ use crate::ports::Desk;
 use crate::store::postgres::desk_marks::{self, mark};
 use crate::store::postgres::reader;
 
+/// The tables, as schema 1 has them, which every store was made with or raised from.
+pub(super) const MAKE: &str = include_str!("schema.sql");
+/// What takes them from one schema to the next: each only adds, so that what is stored stays as it is.
+pub(super) const RAISE: [(i32, &str); 3] = [
+    (2, include_str!("schema_2.sql")),
+    (DESKS, include_str!("schema_3.sql")),
+    (4, include_str!("schema_4.sql")),
+];
+/// The schema from which on it is kept who is asked.
+pub(super) const DESKS: i32 = 3;
 /// Runs that are laid out at a time.
 const AT_ONCE: i64 = 500;
 

@@ -6,29 +6,21 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
 
 use crate::store::postgres::config::{Durability, PostgresConfig, PostgresError, READS, SCHEMA};
+use crate::store::postgres::difference::difference;
 use crate::store::postgres::faults::refused;
 use crate::store::postgres::hosts::History;
-use crate::store::postgres::raising;
+use crate::store::postgres::indexes;
+use crate::store::postgres::raising::{self, DESKS, MAKE, RAISE};
 
 /// The first version that was tried.
 const OLDEST: i32 = 140_000;
 /// One at a time makes or changes the tables.
 const MIGRATING: i64 = 0x686f_6c64;
-/// The tables, as schema 1 has them, which every store was made with or raised from.
-const MAKE: &str = include_str!("schema.sql");
-/// What takes them from one schema to the next: each only adds, so that what is stored stays as it is.
-const RAISE: [(i32, &str); 3] = [
-    (2, include_str!("schema_2.sql")),
-    (DESKS, include_str!("schema_3.sql")),
-    (4, include_str!("schema_4.sql")),
-];
 /// How appends are decided and written, and what is asked most: as they are now, whatever they were.
 const FUNCTIONS: [&str; 2] = [include_str!("append.sql"), include_str!("asked.sql")];
 /// What to do about a commit that waits for nothing: nobody who looks at the server's settings sees a role's.
 const SYNCHRONOUS: &str = "set it to `on`; it may be set on the role or the database: \
      `alter role … reset synchronous_commit`";
-/// The schema from which on it is kept who is asked.
-const DESKS: i32 = 3;
 
 /// What the tables, their columns and constraints, whatever hangs on them, and the functions are, one line each: a
 /// table that is not logged, or a trigger that drops rows, loses what was acknowledged.
@@ -138,11 +130,12 @@ pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<()
 pub(super) async fn history(client: &Client) -> Option<History> {
     let sql = "select (select system_identifier from pg_catalog.pg_control_system()),
         case when pg_catalog.pg_is_in_recovery() then null
-          else substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) end";
+          else substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) end,
+        (extract(epoch from pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint";
     let row = client.query_typed_one(sql, &[]).await.ok()?;
     let timeline: String = row.try_get::<_, Option<String>>(1).ok()??;
     let timeline = u32::from_str_radix(&timeline, 16).ok()?;
-    Some(History { system: row.try_get(0).ok()?, timeline })
+    Some(History { system: row.try_get(0).ok()?, timeline, started: row.try_get(2).ok()? })
 }
 
 /// The first right that whoever is connected does not have.
@@ -216,25 +209,15 @@ async fn shape(client: &Client) -> Result<String, tokio_postgres::Error> {
     client.query_typed_one(SHAPE, &[]).await?.try_get(0)
 }
 
-/// The first line that one has and the other has not.
-fn difference(made: &str, is: &str) -> String {
-    let lacks = made.lines().find(|line| !is.lines().any(|other| other == *line));
-    let has = is.lines().find(|line| !made.lines().any(|other| other == *line));
-    match (lacks, has) {
-        (Some(lacks), Some(has)) => format!("`{lacks}` is `{has}`"),
-        (Some(lacks), None) => format!("`{lacks}` is gone"),
-        (None, Some(has)) => format!("`{has}` is new"),
-        (None, None) => "they are in another order".into(),
-    }
-}
-
 /// What a migration came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Migrated {
     /// The store was made.
     Made,
     /// It was of an earlier build, and is as it should be now.
     Raised,
+    /// These indexes were missing, and were made again.
+    Mended(Vec<String>),
     /// It is as it should be.
     Current,
 }
@@ -287,7 +270,37 @@ pub(super) async fn migrate_as(
     transaction.commit().await.map_err(failed)?;
     // As whoever serves would: an older or a newer one, or one that was altered, is told.
     check(config, client).await?;
-    Ok(outcome)
+    let mended = mend(&place, client).await?;
+    let is_mended = outcome == Migrated::Current && !mended.is_empty();
+    Ok(if is_mended { Migrated::Mended(mended) } else { outcome })
+}
+
+/// Makes the indexes again that are missing. Whoever writes waits meanwhile, and is not waited for without end.
+async fn mend(place: &str, client: &mut Client) -> Result<Vec<String>, PostgresError> {
+    let failed = |error: tokio_postgres::Error| not_owned(place, &error, true);
+    let transaction = client.transaction().await.map_err(failed)?;
+    let alone = format!(
+        "set local lock_timeout = '5s'; select pg_catalog.pg_advisory_xact_lock({MIGRATING})"
+    );
+    transaction.batch_execute(&alone).await.map_err(failed)?;
+    let missing = indexes::missing(&transaction).await.map_err(failed)?;
+    for index in &missing {
+        transaction.batch_execute(&index.anew()).await.map_err(failed)?;
+    }
+    transaction.commit().await.map_err(failed)?;
+    Ok(missing.into_iter().map(|index| index.name.to_owned()).collect())
+}
+
+/// What tables say of themselves, one sentence each: which schema they are, in which form their records are, and what is
+/// missing without which they can be used.
+pub(super) async fn about(client: &Transaction<'_>) -> Result<Vec<String>, tokio_postgres::Error> {
+    let row = client.query_typed_one("select schema, form from holdpoint.meta", &[]).await?;
+    let (schema, form): (i32, i32) = (row.try_get(0)?, row.try_get(1)?);
+    let versions = format!(
+        "schema {schema}, records of form {form}; this program needs schema {SCHEMA} and reads up to form {READS}"
+    );
+    let missing = indexes::missing(client).await?;
+    Ok(std::iter::once(versions).chain(missing.into_iter().map(indexes::words)).collect())
 }
 
 /// What a no means to whoever makes or changes the tables: one for want of a right is not the password's matter, nor that

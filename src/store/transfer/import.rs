@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Read as _, Seek, SeekFrom};
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -187,12 +188,12 @@ async fn write(
             Line::Header { .. } => None,
             Line::Definition { digest, json } => {
                 definitions.add(&digest, &json).map_err(|what| lines.damaged(what))?;
-                journal.put_definition(&digest, &json).await?;
+                beside(&mut writing, put_definition(journal, &digest, &json)).await?;
                 counts.definitions += 1;
                 None
             }
             Line::Session(row) => {
-                put_session(journal, row).await?;
+                beside(&mut writing, put_session(journal, row)).await?;
                 None
             }
             Line::Run(line) => told.replace(Told { line, journal: Vec::new() }),
@@ -218,6 +219,31 @@ async fn write(
         outcome?;
     }
     Ok(())
+}
+
+/// Does one thing more, and goes on with the runs that are being written. One that nobody goes on with keeps the connection
+/// that it was lent, or its turn to be lent one: while they have them all, whatever else asks for one waits for ever.
+async fn beside(
+    writing: &mut FuturesUnordered<impl Future<Output = Result<(), TransferError>>>,
+    thing: impl Future<Output = Result<(), TransferError>>,
+) -> Result<(), TransferError> {
+    let mut thing = pin!(thing);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut thing => return done,
+            Some(written) = writing.next() => written?,
+        }
+    }
+}
+
+/// Keeps a definition; its runs come after it.
+async fn put_definition(
+    journal: &dyn Journal,
+    digest: &str,
+    json: &str,
+) -> Result<(), TransferError> {
+    Ok(journal.put_definition(digest, json).await?)
 }
 
 /// Keeps a session without runs, unless it is there already.

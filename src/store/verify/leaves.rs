@@ -8,7 +8,7 @@ use crate::kernel::evidence::leaf::{Leaf, Place};
 use crate::kernel::evidence::tree::{Frontier, leaf_hash};
 use crate::ports::{Fault, Journal};
 use crate::store::audit::count;
-use crate::store::verify::{Claim, Verified, or_finding};
+use crate::store::verify::{Claim, Verified, counted_leaves, or_finding};
 
 /// Leaves read at a time.
 const PAGE: usize = 1_000;
@@ -51,9 +51,10 @@ pub(super) async fn tree(
     for claim in claims.iter().filter(|claim| claim.head.head.size > frontier.size()) {
         let (signed, found) = (claim.head.head.size, frontier.size());
         let what = format!(
-            "it holds {signed} leaves, and the log has {found}: it was cut off at leaf {found}"
+            "it holds {}, and the log has {found}: it was cut off at leaf {found}",
+            counted_leaves(signed)
         );
-        verified.found(claim.what, what);
+        verified.found(&*claim.what, what);
     }
     let waiting =
         or_finding(evidence.waiting_leaves(WAITING_MAX).await, "the log of leaves", verified)?;
@@ -74,7 +75,7 @@ fn hold(claims: &[Claim], frontier: &Frontier, verified: &mut Verified) {
             let size = frontier.size();
             let what =
                 format!("the first {size} leaves have another root than the one that was signed");
-            verified.found(claim.what, what);
+            verified.found(&*claim.what, what);
         }
     }
 }

@@ -13,6 +13,8 @@ mod leaves;
 mod log;
 mod runs;
 
+use std::path::PathBuf;
+
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
 use crate::kernel::evidence::{Finding, Hash, handover};
 use crate::kernel::{Millis, RunId, Version};
@@ -31,6 +33,29 @@ pub struct Against {
     pub key: Option<VerifyKey>,
     /// A head that somebody kept: everything in it must be there still.
     pub since: Option<SignedHead>,
+    /// The file that it lies in, where nobody brought it: beside the key that the settings name.
+    pub kept_in: Option<PathBuf>,
+}
+
+impl Against {
+    /// What the head from outside is called: one that nobody brought is called by its file.
+    fn outside(&self) -> String {
+        self.kept_in.as_ref().map_or_else(
+            || "the head from outside".to_owned(),
+            |file| format!("the last head that was kept beside the key, in `{}`", file.display()),
+        )
+    }
+}
+
+/// A head that a store was held against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Since {
+    /// Which log it is of.
+    pub origin: String,
+    /// How many leaves it holds.
+    pub leaves: u64,
+    /// The file that it lies in, where nobody brought it.
+    pub file: Option<PathBuf>,
 }
 
 /// What was found.
@@ -56,9 +81,10 @@ pub struct Verified {
     pub signed: Option<u64>,
     /// Whose signature that is.
     pub signer: Option<VerifyKey>,
-    /// The head from outside that it was held against, if one was brought: which log it is of, and how many leaves it
-    /// holds.
-    pub since: Option<(String, u64)>,
+    /// The key that somebody brought, whatever it has signed.
+    pub brought: Option<VerifyKey>,
+    /// The head from outside that it was held against, if one was brought or kept beside the key.
+    pub since: Option<Since>,
     /// When the store was made from an export, if it was and its own log has that still: its log of leaves began there.
     pub imported: Option<Millis>,
     /// What the store says of itself.
@@ -75,11 +101,14 @@ impl Verified {
             (Some(signed), Some(key)) => format!("{signed} of them signed by {}", key.text()),
             (_, _) => "none of them signed".to_owned(),
         };
-        let (runs, events, leaves) = (self.runs, self.events, self.leaves);
-        let mut told = format!("{runs} runs, {events} events, {leaves} leaves, {signed}");
-        if let Some((origin, size)) = &self.since {
-            let kept =
-                format!("a head of {size} leaves of the log `{origin}` that was kept elsewhere");
+        let (runs, events) = (many(self.runs, "run", "runs"), many(self.events, "event", "events"));
+        let mut told = format!("{runs}, {events}, {}, {signed}", counted_leaves(self.leaves));
+        if let Some(Since { origin, leaves: size, file }) = &self.since {
+            let place = file.as_ref().map_or_else(
+                || "that was kept elsewhere".to_owned(),
+                |file| format!("that was kept beside the key, in `{}`", file.display()),
+            );
+            let kept = format!("a head of {} of the log `{origin}` {place}", counted_leaves(*size));
             let word = if self.findings.is_empty() {
                 "\nit goes on from "
             } else {
@@ -92,20 +121,26 @@ impl Verified {
                 format!("\nits log began by an import, at {}: of what is older ", at.date());
             told.extend([&*began, "it proves how that was imported, and no more"]);
         }
-        let unchained =
-            "events are of an earlier build: they are as they were when they were taken over";
-        let more = [
-            (self.skipped, "of the runs were looked at before, and have not changed"),
-            (self.waiting, "wait for their place in the log"),
-            (self.forgotten, "runs were forgotten, and left tombstones"),
-            (self.unchained, unchained),
-        ];
-        for (count, what) in more.into_iter().filter(|(count, _)| *count > 0) {
-            for part in ["\n", &count.to_string(), " ", what] {
-                told.push_str(part);
-            }
+        for (count, one, more) in self.counts().into_iter().filter(|(count, ..)| *count > 0) {
+            told.extend(["\n", &*many(count, one, more)]);
         }
         told
+    }
+
+    /// What else there is, and what is said of one and of more.
+    fn counts(&self) -> [(u64, &'static str, &'static str); 4] {
+        let skipped = "of the runs was looked at before, and has not changed";
+        let all_skipped = "of the runs were looked at before, and have not changed";
+        let early = "event is of an earlier build: it is as it was when it was taken over";
+        let all_early =
+            "events are of an earlier build: they are as they were when they were taken over";
+        let gone = "run was forgotten, and left a tombstone";
+        [
+            (self.skipped, skipped, all_skipped),
+            (self.waiting, "waits for its place in the log", "wait for their place in the log"),
+            (self.forgotten, gone, "runs were forgotten, and left tombstones"),
+            (self.unchained, early, all_early),
+        ]
     }
 
     fn found(&mut self, place: impl Into<String>, what: impl Into<String>) {
@@ -117,6 +152,16 @@ impl Verified {
             self.findings.push(finding);
         }
     }
+}
+
+/// So many of something: one is said otherwise.
+fn many(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
+/// So many leaves.
+fn counted_leaves(count: u64) -> String {
+    many(count, "leaf", "leaves")
 }
 
 /// What damage means here: a finding. Any other no is the world's, and ends the look.
@@ -184,17 +229,24 @@ pub async fn go_on(
     memory: &dyn Memory,
     progress: &(dyn Fn(u64) + Send + Sync),
 ) -> Result<Verified, Fault> {
-    let mut verified = Verified { imported: log::imported(journal).await?, ..Verified::default() };
+    let mut verified = Verified {
+        imported: log::imported(journal).await?,
+        brought: against.key.clone(),
+        ..Verified::default()
+    };
     let heads = signed_heads(journal, against, &mut verified).await?;
     let gone = leaves::tree(journal, &heads, &mut verified).await?;
     runs::runs(journal, (&gone, memory), &mut verified, progress).await?;
-    // Whoever brings a key wants to know what it has signed: nothing at all is no answer to be content with.
-    if against.key.is_some()
+    // Whoever brings a key wants to know what it has signed: nothing at all is no answer to be content with, of a store
+    // without runs neither, since its own log has leaves.
+    if let Some(key) = &against.key
         && heads.is_empty()
-        && verified.runs > 0
         && verified.findings.is_empty()
     {
-        let what = "there is none: it was taken away, or nothing has been signed yet";
+        let what = format!(
+            "there is none that `{}` has signed: it was taken away, or nothing has been signed yet",
+            key.text()
+        );
         verified.found("the signed head of the store", what);
     }
     leaves::behind(journal, &gone, &mut verified).await?;
@@ -209,7 +261,7 @@ pub async fn go_on(
 
 /// A head that the log must agree with, and what it is called.
 struct Claim {
-    what: &'static str,
+    what: String,
     head: SignedHead,
 }
 
@@ -231,43 +283,35 @@ async fn signed_heads(
     });
     let mut claims = Vec::new();
     let mut since = against.since.clone();
-    verified.since = since.as_ref().map(|since| (since.origin.clone(), since.head.size));
+    verified.since = since.as_ref().map(|since| Since {
+        origin: since.origin.clone(),
+        leaves: since.head.size,
+        file: against.kept_in.clone(),
+    });
+    // The store's own head, kept elsewhere, is one head: what is wrong with it is told once.
+    if own == since {
+        since = None;
+    }
     if let (Some(own), Some(outside)) = (&own, &since)
         && own.origin != outside.origin
     {
         let what =
             format!("it is of the log `{}`, and the store is of `{}`", outside.origin, own.origin);
-        verified.found("the head from outside", what);
+        verified.found(against.outside(), what);
         since = None;
     }
-    let own = own.map(|head| Claim { what: "the signed head of the store", head });
-    let since = since.map(|head| Claim { what: "the head from outside", head });
+    let own = own.map(|head| Claim { what: "the signed head of the store".into(), head });
+    let since = since.map(|head| Claim { what: against.outside(), head });
     let origin = journal.remembered(ORIGIN).await?;
     let handed = LastHead::handed(journal).await;
     let handed = or_finding(handed, "the chain of keys", verified)?.unwrap_or_default();
-    let earlier: Vec<_> = handed.iter().filter_map(|it| VerifyKey::parse(&it.before)).collect();
     for claim in own.into_iter().chain(since) {
         let Some(key) = &key else {
             let what = keyless(&claim.head, origin.as_deref(), verified.imported);
             verified.found(claim.what, what);
             continue;
         };
-        let signer = handover::signer(&claim.head, key, &handed);
-        let before = earlier.iter().find(|before| claim.head.is_signed_by(before));
-        let signer = match (signer, before) {
-            // Without a key of one's own the store is believed, which names those before, too.
-            (Err(_), Some(before)) if against.key.is_none() => Ok(before.clone()),
-            (Err(finding), Some(before)) => Err(Finding {
-                what: format!(
-                    "{}; an earlier key of this store did: check with `{}`, or with the first that you have",
-                    finding.what,
-                    before.text()
-                ),
-                ..finding
-            }),
-            (signer, _) => signer,
-        };
-        match signer {
+        match signer((&claim.head, key), &handed, against.key.is_some()) {
             Ok(signer) => {
                 // The store's own comes first: what it has signed is told of that.
                 if verified.signed.is_none() {
@@ -280,6 +324,30 @@ async fn signed_heads(
         }
     }
     Ok(claims)
+}
+
+/// Whose signature a head has: the key's, or one's that it has led to. Where nobody brought a key the store is believed,
+/// which names those before, too.
+fn signer(
+    (head, key): (&SignedHead, &VerifyKey),
+    handed: &[handover::Handover],
+    is_brought: bool,
+) -> Result<VerifyKey, Finding> {
+    let mut earlier = handed.iter().filter_map(|it| VerifyKey::parse(&it.before));
+    handover::signer(head, key, handed).or_else(|finding| {
+        match earlier.find(|before| head.is_signed_by(before)) {
+            Some(before) if !is_brought => Ok(before),
+            Some(before) => Err(Finding {
+                what: format!(
+                    "{}; an earlier key of this store did: check with `{}`, or with the first that you have",
+                    finding.what,
+                    before.text()
+                ),
+                ..finding
+            }),
+            None => Err(finding),
+        }
+    })
 }
 
 /// What is said of a head where no key is known, and what can be done about it. A store that was imported has a log of
@@ -327,7 +395,7 @@ mod tests {
             leaves: 37,
             signed: Some(37),
             signer: VerifyKey::new("holdpoint/test", [7; 32]),
-            since: Some(("holdpoint/test".into(), 30)),
+            since: Some(Since { origin: "holdpoint/test".into(), leaves: 30, file: None }),
             ..Verified::default()
         };
         let told = verified.words();
@@ -338,5 +406,36 @@ mod tests {
         let told = verified.words();
         assert!(told.contains("20 leaves, and 37 were signed by"), "{told}");
         assert!(told.contains("it was held against a head of 30 leaves"), "{told}");
+    }
+
+    #[test]
+    fn a_head_that_nobody_brought_is_called_by_the_file_that_it_lies_in() {
+        let file = Some(PathBuf::from("/elsewhere/audit.pem.heads"));
+        let kept = Against { kept_in: file.clone(), ..Against::default() };
+        assert!(kept.outside().contains("`/elsewhere/audit.pem.heads`"), "{}", kept.outside());
+        assert_eq!(Against::default().outside(), "the head from outside");
+        let since = Some(Since { origin: "holdpoint/test".into(), leaves: 1, file });
+        let told = Verified { since, ..Verified::default() }.words();
+        let expected = "a head of 1 leaf of the log `holdpoint/test` that was kept beside the key, \
+                        in `/elsewhere/audit.pem.heads`";
+        assert!(told.contains(expected), "{told}");
+    }
+
+    #[test]
+    fn one_of_anything_is_told_as_one() {
+        let counts = |count| Verified {
+            runs: count,
+            events: count,
+            leaves: count,
+            waiting: count,
+            forgotten: count,
+            ..Verified::default()
+        };
+        let told = counts(1).words();
+        assert!(told.starts_with("1 run, 1 event, 1 leaf, none of them signed"), "{told}");
+        assert!(told.contains("\n1 waits for its place") && told.contains("\n1 run was"), "{told}");
+        let told = counts(2).words();
+        assert!(told.starts_with("2 runs, 2 events, 2 leaves, none of them signed"), "{told}");
+        assert!(told.contains("\n2 wait for") && told.contains("\n2 runs were"), "{told}");
     }
 }

@@ -323,7 +323,8 @@ async fn k4_nothing_is_handed_to_a_remote_that_was_halted_while_its_card_was_rea
         tokio::task::yield_now().await;
     }
     assert_eq!(sent.load(Ordering::SeqCst), 0, "it is stopped");
-    other.release_halt(ReleaseHaltRequest { halt_id: halt.halt_id }).await.unwrap();
+    let release = ReleaseHaltRequest { halt_id: halt.halt_id, reason: String::new() };
+    other.release_halt(release).await.unwrap();
     let events = running.await.unwrap();
     assert_eq!(names(&events).last(), Some(&"completed"));
 }

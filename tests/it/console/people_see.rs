@@ -268,6 +268,37 @@ async fn a_second_press_that_meets_the_next_request_is_not_taken_for_its_answer(
     assert_eq!(press("1000").status, 303);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_request_leads_back_to_the_one_that_was_answered() {
+    let flow = bills("{id: ask, human: {kind: approval, prompt: Pay it?}}, {id: act, tool: pay}");
+    let stage = Stage::open(&flow).await;
+    let first = question(&stage.start(LOCAL, "a", "Bill 7.").await);
+    let second = question(&stage.start(LOCAL, "b", "Bill 8.").await);
+    let sent = stage.form(LOCAL, &first, &[("decision", "approve"), ("list", "")]);
+    assert_eq!(sent.status, 303, "{}", sent.body);
+    let path = format!("{}?list=&done={}", at(&second), first.request_id);
+    assert!(sent.head.contains(&path), "{}", sent.head);
+    let next = page(&stage, LOCAL, &path);
+    let back = format!("Answered: <a href=\"{}?list=\">Pay it?</a> (Approve)", at(&first));
+    assert!(next.contains(&back), "{next}");
+    assert!(page(&stage, LOCAL, &at(&first)).contains("receipt"), "where its receipt is");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_long_and_decided_at_once_is_quick_at_a_door_that_does_not_tell_what_it_showed() {
+    let steps = "{id: ask, human: {kind: approval, prompt: LONG}}, {id: act, tool: pay}";
+    let stage = Stage::open(&bills(&steps.replace("LONG", &"Pay it? ".repeat(500)))).await;
+    let count = |number: usize| format!("holdpoint_decisions_quick_total {number}\n");
+    assert!(stage.server.page("/metrics").1.contains(&count(0)), "0, and not missing");
+    let asked = question(&stage.start(LOCAL, "a", "Bill 7.").await);
+    stage.answer(LOCAL, &asked, json!("approve")).await.unwrap();
+    let metrics = stage.server.page("/metrics").1;
+    assert!(metrics.contains(&count(1)), "{metrics}");
+    let figures = page(&stage, LOCAL, "/console/oversight");
+    assert!(figures.contains(" s after the asking"), "{figures}");
+    assert!(figures.contains("<th scope=\"col\">Not known</th>"), "{figures}");
+}
+
 /// A form whose fields have another order than their names.
 const CARD: &str = "
 name: bills

@@ -1,10 +1,14 @@
 //! A store that went back in time, and what those who live know better: which runs lack something though somebody wrote
 //! over them since, what was begun in that, and what was stopped.
 
+use std::io;
+use std::sync::{Arc, Mutex};
+
 use holdpoint::engine::Engine;
 use holdpoint::kernel::Scope;
 use holdpoint::kernel::workflow::{Patience, Safety};
-use holdpoint::ports::{Journal, Note};
+use holdpoint::ports::{Introduction, Journal, Note};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
 
 use crate::support::pair::{Pair, node};
@@ -154,4 +158,94 @@ async fn k7_a_halt_that_the_living_know_stands_though_others_wrote_another_list_
     let mut both = vec![known.id, other.id];
     both.sort();
     assert_eq!((standing(a), standing(&c.engine)), (both.clone(), both));
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn told(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn j10_whoever_stops_because_another_found_it_says_so_counts_it_and_says_when_it_ends() {
+    let pair = Pair::new(&[approval(Patience::default())], writers).await;
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _heard = tracing::subscriber::set_default(subscriber);
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let figures = recorder.handle();
+    let _counted = metrics::set_default_local_recorder(&recorder);
+    let picture = pair.cluster.picture();
+    // Only A has written what is lost then: B lacks nothing.
+    asked(&pair).await;
+    pair.cluster.go_back(&picture);
+    pair.pass(5_000).await;
+    assert!(pair.a.engine.is_rewound() && pair.b.engine.is_rewound());
+    let told = log.told();
+    assert_eq!(told.matches("as another server found").count(), 1, "{told}");
+    let figures = figures.render();
+    assert!(figures.contains("\nholdpoint_store_rewound_total 2\n"), "one each: {figures}");
+    pair.a.engine.release_store(false, &someone()).await.unwrap();
+    pair.pass(3_000).await;
+    let told = log.told();
+    assert_eq!(told.matches("the store was released").count(), 2, "{told}");
+}
+
+#[tokio::test]
+async fn whoever_releases_a_store_that_another_has_just_released_is_told_that_it_was_not_held() {
+    let pair = Pair::new(&[approval(Patience::default())], writers).await;
+    let (a, b) = (&pair.a.engine, &pair.b.engine);
+    let picture = pair.cluster.picture();
+    asked(&pair).await;
+    let halt = pair.halt(a, Scope::All).await;
+    pair.pass(2_000).await;
+    pair.cluster.go_back(&picture);
+    pair.pass(5_000).await;
+    assert!(b.is_held() && standing(b) == [halt.id.clone()]);
+    assert!(a.release_store(false, &someone()).await.unwrap().was_held);
+    a.release_halt(&halt.id, &someone()).await.unwrap();
+    // Before B has heard of either.
+    assert!(b.is_held());
+    let second = b.release_store(true, &someone()).await.unwrap();
+    assert!(!second.was_held && !b.is_held());
+    assert_eq!(standing(b), [""; 0], "nor does it say that a halt stands");
+    let log = pair.a.replica.journal().notes(None, 100).await.unwrap().rows;
+    let released = log.iter().filter(|logged| matches!(logged.note, Note::Released { .. }));
+    assert_eq!(released.count(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_was_taken_for_dead_begins_one_life_though_two_of_its_tasks_find_out() {
+    let pair = Pair::new(&[approval(Patience::default())], writers).await;
+    let journal = pair.a.replica.journal();
+    let replicas = journal.replicas().unwrap();
+    let who = Introduction { name: "attic".into(), ..Introduction::default() };
+    pair.a.engine.introduce(who).await;
+    assert_eq!(pair.a.engine.replicas_known(), 1, "the other has not said who it is");
+    pair.a.replica.freeze();
+    pair.pass(11_000).await;
+    // B has buried it, and dies: whoever wakes finds that, too, at the same time.
+    pair.b.replica.kill();
+    pair.pass(11_000).await;
+    pair.a.replica.thaw();
+    pair.settle().await;
+    assert_eq!(replicas.living().await.unwrap(), [pair.a.replica.incarnation()]);
+    pair.pass(2_000).await;
+    assert_eq!((pair.a.engine.replicas_known(), replicas.listed().await.unwrap().len()), (1, 1));
 }

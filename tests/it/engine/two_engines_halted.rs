@@ -126,7 +126,7 @@ async fn k7_whoever_was_cut_off_neither_halts_nor_lets_go_on_by_a_key_that_was_r
     keys.0.store(true, Ordering::SeqCst);
     pair.a.replica.thaw();
     for outcome in [released.await.unwrap(), halted.await.unwrap()] {
-        let no = matches!(outcome, Err(EngineError::Refused(Refusal::Unauthenticated)));
+        let no = matches!(outcome, Err(EngineError::Refused(Refusal::UnknownKey)));
         assert!(no, "{outcome:?}");
     }
     assert_eq!(pair.b.engine.halts().0, [halt], "it stands, and no other does");
@@ -156,7 +156,7 @@ async fn k7_a_key_that_is_removed_between_the_look_and_the_write_decides_and_beg
     let journal = pair.b.replica.journal();
     pair.a.engine.know_by(Arc::new(Overtaken(Arc::clone(&journal))));
     let is_unknown =
-        |error: &EngineError| matches!(error, EngineError::Refused(Refusal::Unauthenticated));
+        |error: &EngineError| matches!(error, EngineError::Refused(Refusal::UnknownKey));
     journal.remember("keys", "good").await.unwrap();
     let said = pair.a.engine.answer(answer(&request, json!("approve")), &someone()).await;
     assert!(said.as_ref().is_err_and(is_unknown), "{said:?}");

@@ -158,7 +158,7 @@ const CONTROLS: &[Control] = &[
     Control {
         id: "12.4.2",
         asks: "audit logs capture approver, time, parameters and outcome of security-critical actions",
-        does: "the journal has who, how they were known, through which door, what was shown, how much of it and for how long, what was said and what came of it",
+        does: "the journal has who, how they were known, through which door, what was shown, when it was asked and when it was decided, what was said and what came of it; the console, the terminal and clients that say so add how much was shown and for how long",
         tests: &[
             "an_answer_by_somebody_who_was_not_asked_stands_in_the_trail",
             "a_verdict_that_lets_a_call_pass_is_in_the_trail_with_its_reason",

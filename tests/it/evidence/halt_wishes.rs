@@ -6,7 +6,7 @@ use holdpoint::wire::v1::{HaltRequest, ListAuditRequest, ReleaseStoreRequest};
 use serde_json::json;
 use tonic::Code;
 
-use crate::consent::stage::{LOCAL, Stage, question, refusal};
+use crate::consent::stage::{LOCAL, Stage, bills, question, refusal};
 use crate::evidence::halting::{gated, halt, halts, release};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,6 +112,66 @@ async fn a_run_that_waits_says_that_its_question_takes_no_decision() {
     }
     assert_eq!(shown(&["inbox", "--json"]).json()["halts"], json!([]));
     assert!(stage.server.page("/metrics").1.contains("holdpoint_halts 0"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_sits_a_run_that_stands_at_a_halt_is_left_with_4() {
+    let stage = Stage::open(&bills("{id: act, tool: pay}")).await;
+    let stands = halt(&stage, LOCAL, Scope::Tool("pay".into())).await.unwrap();
+    let told = stage.command(LOCAL, &["run", "bills", "Bill 7."]);
+    assert_eq!(told.code, 4, "{told:?}");
+    assert!(told.err.contains(&format!("a halt stands: {}", stands.halt_id)), "{told:?}");
+    let (_, named) = told.err.split_once("holdpoint resume ").unwrap();
+    let run = named.split_whitespace().next().unwrap();
+    for words in [&["resume", run][..], &["watch", run], &["resume", run, "--json"]] {
+        let told = stage.command(LOCAL, words);
+        assert_eq!(told.code, 4, "{words:?}: {told:?}");
+        assert!(told.err.contains("a halt stands: "), "{words:?}: {told:?}");
+    }
+    release(&stage, LOCAL, &stands).await.unwrap();
+    assert_eq!(stage.command(LOCAL, &["watch", run]).code, 0, "it goes on");
+    assert_eq!(stage.paid(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn why_a_halt_is_taken_back_stands_in_the_log_and_all_go_on_by_one_command() {
+    let people = [("op", "operator"), ("root", "admin")];
+    let stage = Stage::set(&gated(), &people, &["--four-eyes=true"]).await;
+    let tool = || Scope::Tool("pay".into());
+    let first = halt(&stage, "op", tool()).await.unwrap();
+    let back = |reason| stage.command("root", &["halt", "--release", &first.halt_id, reason]);
+    assert!(back("--reason=one\ntwo").code != 0, "as where something is stopped");
+    assert_eq!(back("--reason=the bank says so").code, 0);
+    let log = stage.command("root", &["audit", "--store"]);
+    let line = log.out.lines().find(|line| line.contains("halt_released")).unwrap_or_default();
+    assert!(line.contains("tool pay: the bank says so"), "{log:?}");
+    // One that they may not take back keeps no other.
+    let own = halt(&stage, "root", Scope::All(true)).await.unwrap();
+    let others = [halt(&stage, "op", tool()).await, halt(&stage, "op", Scope::All(true)).await];
+    let told = stage.command("root", &["halt", "--release", "all"]);
+    assert!(told.code != 0 && told.err.contains("still stopped: 1 of 3"), "{told:?}");
+    assert!(told.err.contains(&format!("{} stands: ", own.halt_id)), "{told:?}");
+    for other in others {
+        assert!(told.out.contains(&format!("goes on: {}", other.unwrap().halt_id)), "{told:?}");
+    }
+    let left = stage.command("root", &["halt", "--json"]).json();
+    assert_eq!(left["halts"].as_array().map(Vec::len), Some(1), "{left}");
+    assert_eq!(left["halts"][0]["halt_id"], own.halt_id.as_str(), "{left}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_releases_a_halt_as_if_it_were_a_store_is_told_how_it_is_taken_back() {
+    let stage = Stage::open(&gated()).await;
+    assert_eq!(stage.command(LOCAL, &["halt", "--release", "all"]).out, "nothing is halted\n");
+    let all = halt(&stage, LOCAL, Scope::All(true)).await.unwrap();
+    let told = stage.command(LOCAL, &["release", &all.halt_id]);
+    assert_eq!(told.code, 2, "{told:?}");
+    let remedy = format!("holdpoint halt --release {}", all.halt_id);
+    assert!(told.err.contains(&remedy), "{told:?}");
+    assert_eq!(halts(&stage).await.len(), 1, "it stands");
+    let told = stage.command(LOCAL, &["halt", "--release", "all", "--json"]).json();
+    assert_eq!(told["halts"][0]["halt_id"], all.halt_id.as_str(), "{told}");
+    assert_eq!(halts(&stage).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

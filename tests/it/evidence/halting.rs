@@ -31,7 +31,7 @@ pub(crate) async fn halt(stage: &Stage, who: &str, scope: Scope) -> Result<Halt,
 }
 
 pub(crate) async fn release(stage: &Stage, who: &str, halt: &Halt) -> Result<Halt, Status> {
-    let request = ReleaseHaltRequest { halt_id: halt.halt_id.clone() };
+    let request = ReleaseHaltRequest { halt_id: halt.halt_id.clone(), reason: String::new() };
     Ok(stage.client(who).await.release_halt(request).await?.into_inner().halt.unwrap())
 }
 

@@ -39,7 +39,7 @@ async fn halt(stage: &Stage, says: Says) -> Result<Halt, Status> {
 }
 
 async fn release(stage: &Stage, says: Says, halt: &Halt) -> Result<(), Status> {
-    let wish = ReleaseHaltRequest { halt_id: halt.halt_id.clone() };
+    let wish = ReleaseHaltRequest { halt_id: halt.halt_id.clone(), reason: String::new() };
     stage.client(says.0).await.release_halt(said(wish, says)).await.map(drop)
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod halts_vouched;
 pub(crate) mod keys;
 pub(crate) mod redacted;
 pub(crate) mod redacted_doors;
+pub(crate) mod redacted_seeds;
 pub(crate) mod redacted_starts;
 pub(crate) mod served;
 pub(crate) mod taken_over;

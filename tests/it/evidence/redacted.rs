@@ -395,7 +395,7 @@ async fn whoever_is_asked_what_came_of_a_call_sees_the_call() {
 }
 
 /// The script that was written from `docs/evidence.md` says the same.
-fn scripted(root: &Path, file: &str) {
+pub(super) fn scripted(root: &Path, file: &str) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = here.join("target/clients/venv/bin/python");
     assert!(python.exists(), "run tests/clients/install.sh first");

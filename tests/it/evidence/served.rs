@@ -132,6 +132,7 @@ async fn j13_a_decision_is_proven_on_another_machine_with_the_public_key_alone()
     let wrong = verify(&bundle, &key);
     assert_eq!(wrong.code, 1);
     assert!(wrong.err.contains("--key"), "{}", wrong.err);
+    assert!(wrong.err.contains("no blank and no `+`"), "how it is taken apart: {}", wrong.err);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -253,6 +254,21 @@ async fn a_run_that_is_not_there_is_not_exported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_run_that_was_pruned_receipt_and_export_name_its_tombstone() {
+    let root = TempDir::new().unwrap();
+    let run = stopped(Setup::new(root.path())).await;
+    let pruned = command(root.path(), &["prune", "--older-than", "0m", "--json"]);
+    assert_eq!(pruned.json()["pruned"], 1, "{pruned:?}");
+    let run = run.as_str();
+    for words in [&["export", "none.json", "--run", run][..], &["receipt", run, "7"]] {
+        let told = command(root.path(), words);
+        let is_told = told.err.contains("it was pruned") && told.err.contains("its tombstone ");
+        assert!(told.code != 0 && is_told, "{words:?}: {told:?}");
+    }
+    assert!(!root.path().join("none.json").exists(), "nothing is left behind");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn j13_a_definition_without_its_gate_under_the_old_digest_is_not_run() {
     let root = TempDir::new().unwrap();
     let mut server = Server::start(root.path());
@@ -330,7 +346,7 @@ async fn j13_whoever_decides_is_given_a_receipt_at_once_and_its_proof_with_the_n
     assert_eq!(server.page(&format!("/v1/runs/{run_id}/receipts/soon")).0, 400);
     assert_eq!(server.page(&format!("/console/runs/{run_id}/receipts/{sequence}")).0, 200);
     let (_, figures) = server.page("/console/oversight");
-    assert!(figures.contains("1 decisions") && figures.contains("errand: approve"), "{figures}");
+    assert!(figures.contains("1 decision;") && figures.contains("errand: approve"), "{figures}");
     let metrics = server.page("/metrics").1;
     assert!(metrics.contains("holdpoint_decisions_total{said=\"yes\"} 1"), "{metrics}");
     assert!(metrics.contains("holdpoint_decision_seconds_bucket{le=\"3600\"} 1"), "{metrics}");

@@ -127,7 +127,8 @@ steps:
         tokio::task::yield_now().await;
     }
     assert_eq!(asked.load(Ordering::SeqCst), 1, "it is stopped");
-    other.release_halt(ReleaseHaltRequest { halt_id: halt.halt_id }).await.unwrap();
+    let release = ReleaseHaltRequest { halt_id: halt.halt_id, reason: String::new() };
+    other.release_halt(release).await.unwrap();
     let events = running.await.unwrap();
     assert_eq!(names(&events).last(), Some(&"completed"), "its one attempt was not lost");
     assert_eq!(asked.load(Ordering::SeqCst), 2);

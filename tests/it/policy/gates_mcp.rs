@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use holdpoint::wire::v1::{ListWorkflowsRequest, RequestKind};
+use holdpoint::wire::v1::{ListWorkflowsRequest, RequestKind, RunWorkflowRequest};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -13,10 +13,15 @@ use crate::support::server::{Setup, answer_to, asked, names, run, send, start_of
 
 /// A workflow whose agent may use all tools of a server, with a gate on `gated`.
 fn stage(gated: &str) -> (TempDir, Setup) {
+    stage_of("good", gated)
+}
+
+/// The same, of a server that is as it is told.
+fn stage_of(mode: &str, gated: &str) -> (TempDir, Setup) {
     let root = TempDir::new().unwrap();
     fs::create_dir(root.path().join("flows")).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/bad_mcp.py");
-    let command = json!(["python3", script, "good", root.path().join("calls")]);
+    let command = json!(["python3", script, mode, root.path().join("calls")]);
     let rule = |turn: u32, rest: Value| {
         let mut rule = json!({"agent": "a", "turn": turn});
         rule.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
@@ -84,4 +89,25 @@ async fn a_tool_server_starts_when_it_is_first_needed_and_its_name_is_logged_wit
     let told = server.told();
     assert!(told.contains("name=\"bad\"") && told.contains("version=\"1\""), "{told}");
     assert!(!told.contains("peer_info") && !told.contains("capabilities"), "{told}");
+}
+
+#[tokio::test]
+async fn k12_a_start_does_not_look_for_words_where_a_server_marks_what_its_tool_is_given() {
+    for mode in ["marks", "misspells"] {
+        let (root, setup) = stage_of(mode, "s.act");
+        let server = setup.start();
+        let mut client = server.client().await;
+        let gate = json!({"name": "m", "tools": ["*"], "when": [{"keywords": ["1"]}]});
+        // The first start is the one that asks the server what it has; the second knows.
+        for key in ["k0", "k1"] {
+            let start = RunWorkflowRequest {
+                gates: vec![gate.clone().into()],
+                ..start_of("guarded", "", "Go.", key)
+            };
+            let refused = client.run_workflow(start).await.unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{mode}: {refused}");
+            assert!(refused.message().contains("marked as secret"), "{mode}: {refused}");
+        }
+        assert_eq!(calls(&root), 0, "{mode}");
+    }
 }

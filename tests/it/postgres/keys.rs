@@ -6,12 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use holdpoint::app::keys::Keys;
+use holdpoint::kernel::Role;
 use holdpoint::wire::v1::{ListRunsRequest, ReleaseStoreRequest};
 use tempfile::TempDir;
 use tonic::Code;
 
+use crate::bridge::calls::Caller;
+use crate::grpc::keys_served::signed_in;
 use crate::support::postgres::Database;
-use crate::support::server::{Server, Setup, flows};
+use crate::support::server::{Server, Setup, answer_to, asked, flows, run, start_of};
 use crate::terminal::cli::{holdpoint, with_env};
 
 /// A bound on everything that is waited for here.
@@ -112,6 +116,63 @@ async fn the_keys_of_the_first_server_are_taken_along_and_a_named_file_stays_the
     assert_eq!(says(&two, &bob).await, Some(Code::Unauthenticated));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_key_in_a_database_counts_what_only_local_could_answer() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    let server = setup(root, "one", &address).start();
+    let told = run(&mut server.client().await, start_of("approve_and_send", "", "Go.", "k")).await;
+    let waits = asked(&told).unwrap().request_id;
+    let told = keys(root, &address, &["add", "ada"]).json();
+    assert_eq!(told["waits_for_local"]["count"], 1, "{told}");
+    assert_eq!(told["waits_for_local"]["requests"][0], waits.as_str(), "{told}");
+    let told = keys(root, &address, &["add", "bob"]).json();
+    assert!(told["waits_for_local"].is_null(), "it was told: {told}");
+    for name in ["ada", "bob"] {
+        keys(root, &address, &["remove", name]);
+    }
+    let words = ["keys", "add", "eve", "--store", &address, "--data", "none"];
+    let told = holdpoint(root, &words, "");
+    assert!(told.err.contains("1 question waits for `local` alone"), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k7_an_answer_without_a_key_that_is_being_written_when_the_first_is_made_does_not_count() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    let server = setup(root, "one", &address).start();
+    let mut client = server.client().await;
+    let told = run(&mut client, start_of("approve_and_send", "", "Go.", "k")).await;
+    let request = asked(&told).unwrap().request_id;
+    let path = root.join("first.toml");
+    Keys::add(&path, "first", Role::User, "").unwrap();
+    let first = fs::read_to_string(path).unwrap();
+    let elsewhere = database.open().await.journal();
+    let (lock, look) = (database.client().await, database.client().await);
+    let version = async || {
+        let sql = "select version from holdpoint.runs";
+        look.query_one(sql, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let before = version().await;
+    // What is written to the run waits for its row: it was decided on, and is not compared yet.
+    lock.batch_execute("begin; select from holdpoint.runs for update").await.unwrap();
+    let answered = tokio::spawn(async move {
+        let answered = client.send_responses(answer_to(&request, "approve", "yes")).await;
+        answered.map(drop).map_err(|status| status.code())
+    });
+    let waits = "select count(*) from pg_stat_activity where datname = current_database()
+        and wait_event_type = 'Lock' and query like '%holdpoint.append(%'";
+    while look.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let replicas = elsewhere.replicas().unwrap();
+    assert!(replicas.remember_if("keys", None, &first).await.unwrap());
+    lock.batch_execute("commit").await.unwrap();
+    let answered = tokio::time::timeout(PATIENCE, answered).await.unwrap().unwrap();
+    assert_eq!(answered, Err(Code::Unauthenticated), "{}", server.told());
+    assert_eq!(version().await, before, "nothing was written");
+}
+
 /// Waits until it is so.
 async fn until_so(what: &str, server: &Server, is_so: impl Fn() -> bool) {
     let waited = tokio::time::timeout(PATIENCE, async {
@@ -202,6 +263,32 @@ async fn one_key_signs_the_log_and_whoever_was_given_another_is_refused() {
     drop(next);
     let told = holdpoint(root, &["verify", "--store", &address, "--data", "none"], "");
     assert_eq!(told.code, 0, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_signed_in_stays_so_under_a_new_key_where_the_one_before_is_named() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    let ada = added(root, &address, "ada");
+    let (key, other) = (audit_key(root, "audit.pem"), audit_key(root, "other.pem"));
+    let (old, new) = (key.to_str().unwrap(), other.to_str().unwrap());
+    let one = setup(root, "one", &address).arg("--audit-key").arg(old).start();
+    let pass = signed_in(&one, &ada);
+    let inbox = |server: &Server| {
+        let caller = Caller::new(server.address()).with(&format!("Cookie: {pass}"));
+        caller.get("/console/inbox").status
+    };
+    assert_eq!(inbox(&one), 200);
+    let with = |name: &str| setup(root, name, &address).arg("--audit-key").arg(new);
+    let two = with("two").arg("--audit-key-before").arg(old).start();
+    // One that comes later, and the first one when its turn comes.
+    let three = with("three").arg("--audit-key-before").arg(old).start();
+    drop(one);
+    let one = with("one").arg("--audit-key-before").arg(old).start();
+    assert_eq!((inbox(&two), inbox(&three), inbox(&one)), (200, 200, 200));
+    // Where it is not named, nothing that was made with it is good.
+    let four = with("four").start();
+    assert_ne!(inbox(&four), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

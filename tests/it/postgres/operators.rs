@@ -21,6 +21,85 @@ async fn refused(address: &str) -> PostgresError {
     holdpoint::store::open_postgres(&config).await.map(drop).unwrap_err()
 }
 
+/// Does something with servers that takes its time.
+async fn with(
+    both: (Private, Private),
+    deed: impl FnOnce(&Private, &Private) + Send + 'static,
+) -> (Private, Private) {
+    let done = tokio::task::spawn_blocking(move || {
+        deed(&both.0, &both.1);
+        both
+    });
+    done.await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_hosts_that_take_writes_with_one_history_none_is_used_nor_left_for_the_other() {
+    let first = tokio::task::spawn_blocking(|| Private::start(&[])).await.unwrap();
+    let alone = PostgresConfig::new(&first.address("postgres")).unwrap();
+    holdpoint::store::migrate(&alone).await.unwrap();
+    let both = tokio::task::spawn_blocking(move || {
+        let twin = first.twin();
+        (first, twin)
+    });
+    let both = both.await.unwrap();
+    let host = |one: &Private| {
+        let address = one.address("postgres");
+        address.split_once('@').unwrap().1.split_once('/').unwrap().0.to_owned()
+    };
+    let hosts = format!("{},{}", host(&both.0), host(&both.1));
+    let address = format!("postgres://holdpoint@{hosts}/postgres?durability=single");
+    let config = PostgresConfig::new(&address).unwrap();
+    // Whoever has used neither cannot know which is meant, and says so of both.
+    let migrated = holdpoint::store::migrate(&config).await.map(drop).unwrap_err();
+    for told in [refused(&address).await, migrated] {
+        assert!(matches!(told, PostgresError::Twins { .. }) && told.may_pass(), "{told}");
+        for one in [&both.0, &both.1] {
+            assert!(told.to_string().contains(&one.dir.path().display().to_string()), "{told}");
+        }
+    }
+    // Whoever has used one before decides nothing while there are two, and goes on when there are not.
+    let both = with(both, |_, twin| twin.stop()).await;
+    let store = holdpoint::store::open_postgres(&config).await.unwrap();
+    let journal = store.journal();
+    let beats = async || {
+        for _ in 0..12 {
+            drop(journal.replicas().unwrap().beat().await);
+        }
+        journal.away().unwrap_or_default()
+    };
+    assert_eq!(beats().await, "");
+    journal.remember("one", "text").await.unwrap();
+    let both = with(both, |_, twin| launch(twin.dir.path(), &[])).await;
+    let told = beats().await;
+    assert!(told.contains("nothing says which of them was promoted last"), "{told}");
+    assert!(journal.remember("two", "text").await.is_err());
+    let both = with(both, |_, twin| twin.stop()).await;
+    assert_eq!(beats().await, "");
+    journal.remember("three", "text").await.unwrap();
+    // While its own is away, the copy gets nothing.
+    let both = with(both, |first, twin| {
+        first.stop();
+        launch(twin.dir.path(), &[]);
+    })
+    .await;
+    let told = beats().await;
+    assert!(told.contains("not the one that this process has used"), "{told}");
+    assert!(journal.remember("four", "text").await.is_err());
+    let client = both.1.client().await;
+    let lives = "select count(*) from holdpoint.replicas";
+    assert_eq!(client.query_one(lives, &[]).await.unwrap().get::<_, i64>(0), 0);
+    let both = with(both, |first, twin| {
+        twin.stop();
+        launch(first.dir.path(), &[]);
+    })
+    .await;
+    assert_eq!(beats().await, "");
+    journal.remember("five", "text").await.unwrap();
+    journal.close().await;
+    drop(both);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_that_is_missing_is_named_and_eats_no_connections() {
     let both = tokio::task::spawn_blocking(Private::with_standby).await.unwrap();

@@ -125,6 +125,45 @@ async fn a_command_that_is_led_to_the_directory_of_a_server_over_a_database_talk
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_a_key_looks_through_the_server_that_runs_here_and_sees_what_is_theirs() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    let [ada, bob] = ["ada", "bob"].map(|name| {
+        let words = ["keys", "add", name, "--json", "--store", &address, "--data", "none"];
+        let told = holdpoint(root, &words, "").json();
+        told["secret"].as_str().unwrap().to_owned()
+    });
+    let server = Setup::new(root).env("HOLDPOINT_STORE", &address).start();
+    let begun = async |key: &str, name: &str| {
+        let mut client = server.client_with(key).await;
+        let told = run(&mut client, start_of("approve_and_send", "", "Tell Ben.", name)).await;
+        (told[0].run_id.clone(), asked(&told).unwrap().request_id)
+    };
+    let ((_, hers), (run, his)) = (begun(&ada, "ada").await, begun(&bob, "bob").await);
+    let run = run.as_str();
+    let env = [("HOLDPOINT_STORE", address.as_str()), ("HOLDPOINT_API_KEY", ada.as_str())];
+    let told = with_env(root, &["inbox", "--data", "data"], "", &env);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(told.err.contains("holdpoint respond 1"), "it is hers to answer: {told:?}");
+    assert!(!told.err.contains("`local`"), "{told:?}");
+    let told = with_env(root, &["inbox", "--data", "data", "--json"], "", &env);
+    assert!(told.out.contains(&hers) && !told.out.contains(&his), "{told:?}");
+    for words in [["journal", run], ["runs", run], ["watch", run]] {
+        let told = with_env(root, &[&words[..], &["--data", "data"]].concat(), "", &env);
+        assert_eq!(told.code, 5, "{words:?}: {told:?}");
+    }
+    // Who names the database here and now reads that, and is told as whom.
+    for words in [&["inbox"][..], &["journal", run]] {
+        let words = [words, &["--data", "data", "--store", &address]].concat();
+        let told = with_env(root, &words, "", &env);
+        assert_eq!(told.code, 0, "{words:?}: {told:?}");
+        let as_whom = told.err.matches("read in the database, as `local`").count();
+        assert_eq!(as_whom, 1, "{words:?}: {told:?}");
+        assert!(!told.err.contains("no server works here"), "{words:?}: {told:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_led_to_a_moved_directory_talks_to_the_server_that_moved_with_it() {
     let (root, database) = (TempDir::new().unwrap(), Database::empty().await);
     let (root, address) = (root.path(), database.address());

@@ -39,6 +39,7 @@ fn crowd_events() -> Vec<Event> {
             stage: 1,
             instead_of: Some("ann".into()),
             void: vec![(0, "bob".into())],
+            seed: String::new(),
         },
         Event::StepClosed {
             path: "ok".into(),
@@ -121,6 +122,7 @@ pub(crate) fn answered(ordinal: u32, door: &str, key: &str, from: Option<String>
         known: None,
         instead_of: None,
         asks_anew: false,
+        seed: String::new(),
     }
 }
 

@@ -1,13 +1,15 @@
 //! Transfer: what goes out comes in again, the same, and a file that is not whole does nothing.
 
 use std::io::Cursor;
+use std::time::Duration;
 
 use holdpoint::kernel::{Millis, digest};
 use holdpoint::ports::identity::Identity;
 use holdpoint::ports::{Hook, HookRow, Journal, RunFilter, SessionRow, Settlement};
 use holdpoint::store::transfer::{Counts, TransferError, export, import};
 
-use crate::support::kit::{Bed, Play, WORDS, key_row, run_id, session_id, workflow};
+use crate::support::held::Held;
+use crate::support::kit::{Bed, Play, WORDS, definition, key_row, run_id, session_id, workflow};
 
 async fn filled(bed: &Bed) {
     bed.define().await;
@@ -160,4 +162,53 @@ async fn a_file_of_the_version_before_is_read() {
         "{lines}{{\"end\":{{\"definitions\":{definitions},\"runs\":{runs},\"events\":{events},\"sha256\":\"{sum}\"}}}}\n"
     );
     assert_eq!(imported(&*Bed::memory().journal(), older.as_bytes()).await.unwrap(), counts);
+}
+
+/// More runs than are written at a time, each of a definition of its own, which stands before it in the file, and with
+/// listeners; and sessions without runs behind them.
+async fn varied() -> (Vec<u8>, Counts) {
+    let journal = Bed::memory().journal();
+    for number in 0..200 {
+        let workflow = workflow(Some(1_000 + number));
+        let (digest, json) = definition(&workflow);
+        journal.put_definition(&digest, &json).await.unwrap();
+        let session = format!("s{number}");
+        let mut play = Play::park(&*journal, number, &session, 10 + number, &workflow).await;
+        if number % 3 == 0 {
+            play.finish(&*journal, 500).await;
+        }
+        // So that many want a connection when the first of them are done.
+        for id in ["h1", "h2"] {
+            let hook =
+                Hook { id: id.into(), url: "https://example.org/".into(), ..Hook::default() };
+            journal.put_hook(&HookRow { run: run_id(number), hook }).await.unwrap();
+        }
+        let empty = SessionRow::new(session_id(&format!("nothing-{number}")), "ann", Millis(7));
+        journal.put_session(None, empty).await.unwrap();
+    }
+    let (bytes, counts) = exported(&*journal).await;
+    assert_eq!((counts.definitions, counts.runs), (200, 200));
+    assert_eq!((counts.hooks, counts.sessions), (400, 200));
+    (bytes, counts)
+}
+
+/// The import of that, which comes to its end.
+async fn ends(journal: &dyn Journal) {
+    let (bytes, counts) = varied().await;
+    let importing = imported(journal, &bytes);
+    let done = tokio::time::timeout(Duration::from_mins(1), importing).await;
+    assert_eq!(done.expect("it waits for itself").unwrap(), counts);
+    let report = journal.verify().await.unwrap();
+    assert_eq!(report.damage, Vec::<String>::new());
+    assert_eq!((report.runs, report.events), (counts.runs, counts.events));
+}
+
+#[tokio::test]
+async fn an_import_goes_on_while_its_own_runs_have_every_connection() {
+    ends(&*Held::narrow()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_runs_of_many_definitions_go_into_a_database() {
+    ends(&*Bed::postgres().await.journal()).await;
 }

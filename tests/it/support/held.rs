@@ -11,7 +11,7 @@ use holdpoint::ports::{
     Append, AppendError, Appended, Fault, Fence, Head, HookRow, Incarnation, Journal, KeyRow,
     Logged, Noting, OutboxEntry, Page, RunFilter, SessionRow, Settlement, StoreReport,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -22,13 +22,32 @@ pub(crate) struct Held {
     pub(crate) durable: Semaphore,
     /// How often runs were listed.
     pub(crate) listed: AtomicUsize,
+    /// A permit for each connection, where there are only so many.
+    connections: Option<Semaphore>,
 }
 
 impl Held {
     pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self::with(None))
+    }
+
+    /// One with a single connection, where a database's has few: whoever looks for a run or a session, or keeps a
+    /// definition, has it meanwhile.
+    pub(crate) fn narrow() -> Arc<Self> {
+        Arc::new(Self::with(Some(Semaphore::new(1))))
+    }
+
+    fn with(connections: Option<Semaphore>) -> Self {
         let inner = holdpoint::store::memory().journal();
         let (written, durable) = (Semaphore::new(0), Semaphore::new(0));
-        Arc::new(Self { inner, written, durable, listed: AtomicUsize::new(0) })
+        Self { inner, written, durable, listed: AtomicUsize::new(0), connections }
+    }
+
+    /// The connection, where there is one alone; others get their turn while somebody has it.
+    async fn lend(&self) -> Option<SemaphorePermit<'_>> {
+        let lent = self.connections.as_ref()?.acquire().await.unwrap();
+        tokio::task::yield_now().await;
+        Some(lent)
     }
 }
 
@@ -54,6 +73,7 @@ impl Journal for Held {
     }
 
     async fn head(&self, run: &RunId) -> Result<Option<Head>, Fault> {
+        let _lent = self.lend().await;
         self.inner.head(run).await
     }
 
@@ -68,6 +88,7 @@ impl Journal for Held {
     }
 
     async fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Fault> {
+        let _lent = self.lend().await;
         let row = self.inner.session(session).await;
         // As a store of a disk would: others get their turn.
         tokio::task::yield_now().await;
@@ -133,6 +154,7 @@ impl Journal for Held {
     }
 
     async fn put_definition(&self, digest: &str, json: &str) -> Result<(), Fault> {
+        let _lent = self.lend().await;
         self.inner.put_definition(digest, json).await
     }
 

@@ -261,7 +261,8 @@ impl Play {
         let answer =
             Answer { request: self.run.request(ordinal), value: json!("approve"), digest: None };
         let principal = Principal::new(self.run.owner.clone(), Role::User, "grpc");
-        self.take(&Command::Answer { answers: vec![answer], key: String::new(), principal }, at)
+        let (answers, key, seed) = (vec![answer], String::new(), String::new());
+        self.take(&Command::Answer { answers, key, principal, seed }, at)
     }
 
     /// Begins, speaks, and is stored parked on its question.

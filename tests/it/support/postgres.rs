@@ -241,6 +241,18 @@ impl Private {
         (primary, standby)
     }
 
+    /// Another that was made of a copy of it, without a word that it is a standby: from then on both take writes, with one
+    /// history.
+    pub(crate) fn twin(&self) -> Self {
+        let dir = tempfile::Builder::new().prefix("holdpoint-pg").tempdir_in(place()).unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        self.stop();
+        self.copy_to(dir.path());
+        launch(self.dir.path(), &[]);
+        launch(dir.path(), &[]);
+        Self { dir }
+    }
+
     /// Copies everything that is stored, while nobody serves from it.
     pub(crate) fn copy_to(&self, dir: &Path) {
         let mut copy = Command::new("cp");

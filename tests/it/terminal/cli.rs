@@ -146,6 +146,26 @@ fn what_makes_no_sense_ends_with_2() {
 }
 
 #[test]
+fn a_hint_names_a_command_that_reaches_the_same_place() {
+    let here = folder();
+    let told = holdpoint(here.path(), &["respond", "1", "yes", "--data", "mine"], "");
+    assert_eq!(told.code, 5, "{told:?}");
+    assert!(told.err.contains("`holdpoint inbox --data mine` shows what is open"), "{told:?}");
+    let told = holdpoint(here.path(), &["respond", "1", "yes"], "");
+    assert!(told.err.contains("`holdpoint inbox` shows what is open"), "{told:?}");
+}
+
+#[test]
+fn a_policy_file_that_cannot_be_read_is_called_that() {
+    let here = folder();
+    let words = ["serve", "--listen", "127.0.0.1:0", "--policy", "none.yaml"];
+    let told = holdpoint(here.path(), &words, "");
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.err.contains("one problem in the policy file"), "{told:?}");
+    assert!(!told.err.contains("in the workflow files"), "{told:?}");
+}
+
+#[test]
 fn a_wrong_settings_file_is_told_with_its_line() {
     let here = folder();
     fs::write(here.path().join("holdpoint.toml"), "log = \"info\"\nlisen = \"127.0.0.1:1\"\n")

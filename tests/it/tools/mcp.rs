@@ -14,7 +14,7 @@ use axum::routing::post;
 use holdpoint::agents::Registry;
 use holdpoint::app::SystemClock;
 use holdpoint::definition::load_text;
-use holdpoint::kernel::{ToolCall, ToolFault, Workflow, schema};
+use holdpoint::kernel::{ToolCall, ToolFault, Workflow, schema, secret};
 use holdpoint::ports::leave::{self, Leave};
 use holdpoint::ports::{Agents as _, Tools as _};
 use http::StatusCode;
@@ -228,6 +228,18 @@ async fn a_changed_definition_is_noticed_before_anything_is_called() {
     let fresh = bad.discovered(&registry).await;
     assert_ne!(fresh.tools["s__act"].parameters, found.tools["s__act"].parameters);
     assert_eq!(act(&registry, &fresh).await.unwrap(), json!("done"));
+}
+
+#[tokio::test]
+async fn a_servers_mark_that_is_neither_yes_nor_no_is_a_mark_and_its_tool_is_called() {
+    let (bad, registry) = (Bad::new("misspells"), registry());
+    let found = bad.discovered(&registry).await;
+    let arguments = json!({"n": 1, "pin": "4406", "code": "8812"});
+    let told = found.tools["s__act"].parameters.as_ref();
+    let mut marked = secret::places(told, &[], &arguments);
+    marked.sort();
+    assert_eq!(marked, ["/code", "/pin"], "{told:?}");
+    assert_eq!(act(&registry, &found).await.unwrap(), json!("done"), "nothing has changed");
 }
 
 #[tokio::test]

@@ -139,7 +139,8 @@ impl Play {
         let request = self.run.request(ordinal);
         let answer = Answer { request, value, digest: None };
         let principal = Principal { id: "ada".into(), ..Principal::local("test") };
-        let command = Command::Answer { answers: vec![answer], key: String::new(), principal };
+        let (answers, key, seed) = (vec![answer], String::new(), String::new());
+        let command = Command::Answer { answers, key, principal, seed };
         apply(&mut self.run, &command, NOW).map_err(|declined| declined.to_string())
     }
 

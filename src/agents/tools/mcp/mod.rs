@@ -19,6 +19,7 @@ use crate::agents::tools::guard::{AllowPrivate, Place};
 use crate::agents::tools::released::Released;
 use crate::agents::tools::web::Web;
 use crate::agents::tools::{Wrong, fault, secret, timeout_ms};
+use crate::kernel::secret::made_plain;
 use crate::kernel::workflow::Tool;
 use crate::kernel::{ToolFault, Workflow, deed, digest, schema};
 
@@ -184,13 +185,15 @@ fn offered_name(server: &str, tool: &str) -> String {
 
 /// The tool with what its server says of it.
 fn pinned(tool: &Tool, name: &str, said: &Known) -> Result<Tool, String> {
-    schema::check_schema(&said.input)
+    // A mark that is misspelled there is one all the same.
+    let input = made_plain(said.input.clone());
+    schema::check_schema(&input)
         .map_err(|error| format!("the schema of its tool `{name}` is no JSON Schema: {error}"))?;
     let mut told = tool.clone();
     if told.description.is_empty() {
         told.description.clone_from(&said.description);
     }
-    told.parameters = Some(said.input.clone());
+    told.parameters = Some(input);
     told.settings["tool"] = json!(name);
     told.settings["pinned"] = json!(said.digest);
     Ok(told)

@@ -70,13 +70,25 @@ pub(super) struct Draft {
     pub(super) complaints: Complaints,
     pub(super) notice: Option<String>,
     /// What was answered right before.
-    pub(super) done: Option<String>,
+    pub(super) done: Option<Done>,
     /// The list that is to have one more place.
     pub(super) grown: Option<String>,
     /// The decision whose arguments are being edited.
     pub(super) editing: Option<String>,
     /// Whether an edit is shown for review before it is sent.
     pub(super) is_review: bool,
+}
+
+/// What was answered right before, in words, with the way back to it: the receipt is there.
+pub(super) struct Done {
+    /// What became of it, up to what was asked.
+    pub(super) how: &'static str,
+    /// The first words of what was asked.
+    pub(super) asked: String,
+    /// What was said; empty of a word that others are needed with.
+    pub(super) said: String,
+    /// Where it is shown.
+    pub(super) address: String,
 }
 
 /// The page of a request.
@@ -89,16 +101,21 @@ pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trou
 }
 
 /// What was answered right before, where this page came next.
-async fn done(visit: &Visit) -> Option<String> {
+async fn done(visit: &Visit) -> Option<Done> {
     let before = load(visit, visit.query.given("done")?).await.ok()?;
-    let words = text::first_words(&before.question.prompt, 60);
+    let asked = text::first_words(&before.question.prompt, 60);
+    let address = flow::address(&before.id, flow::list(visit).as_deref());
     match before.ended {
         Some(Ended::Answered { by, value, .. }) if by == visit.who.id => {
             let word = Verb::of(&value).map(|verb| text::words(verb.word()));
-            Some(format!("Answered: {words} ({})", word.unwrap_or_else(|| "sent".into())))
+            let said = format!(" ({})", word.unwrap_or_else(|| "sent".into()));
+            Some(Done { how: "Answered: ", asked, said, address })
         }
         Some(_) => None,
-        None => Some(format!("Your word is taken; others are asked, too: {words}")),
+        None => {
+            let how = "Your word is taken; others are asked, too: ";
+            Some(Done { how, asked, said: String::new(), address })
+        }
     }
 }
 

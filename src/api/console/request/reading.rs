@@ -9,21 +9,15 @@ use serde_json::Value;
 
 use crate::api::console::request::Case;
 use crate::api::console::request_context::Visit;
-use crate::kernel::{Question, Seen, Verb, readable};
+use crate::kernel::oversight::chars;
+use crate::kernel::{Question, Seen, Verb};
 
 /// More characters than this are more than a screen of a phone, and of many a window.
-const LONG_CHARS: usize = 1_500;
+const LONG_CHARS: u64 = 1_500;
 /// A second press of the same button comes sooner than this after the next page is there; nobody reads as fast.
 const GLANCE_MS: u64 = 700;
 /// The form that the box belongs to, wherever on the page it stands.
 pub(super) const FORM: &str = "decide";
-
-/// How many characters there are to decide by.
-fn chars(question: &Question) -> usize {
-    let subject = question.shown();
-    let subject = if subject.is_null() { String::new() } else { readable(&subject) };
-    question.prompt.chars().count() + subject.chars().count()
-}
 
 fn is_long(question: &Question) -> bool {
     question.decides() && chars(question) > LONG_CHARS
@@ -69,7 +63,7 @@ pub(super) fn shown_at(visit: &Visit) -> u64 {
 /// What whoever sends the form was shown, and for how long. When it was shown is the browser's word: nobody was shown
 /// anything before it was asked.
 pub(super) fn seen(visit: &Visit, question: &Question) -> Seen {
-    let chars = u64::try_from(chars(question)).unwrap_or(u64::MAX);
+    let chars = chars(question);
     let since = shown_at(visit).max(question.asked_at.0);
     Seen { chars, ms: visit.now.0.saturating_sub(since) }
 }

@@ -34,7 +34,9 @@ pub(super) async fn body(visit: &Visit, case: &Case, draft: &Draft) -> Markup {
             @if let Some(before) = &near.before { a href=(flow::address(before, near.list.as_deref())) rel="prev" data-key="k" { "Previous" } }
             @if let Some(after) = &near.after { a href=(flow::address(after, near.list.as_deref())) rel="next" data-key="j" { "Next" } }
         }
-        @if let Some(done) = &draft.done { p.done role="status" { (text::shown(done)) } }
+        @if let Some(done) = &draft.done {
+            p.done role="status" { (done.how) a href=(done.address) { (text::shown(&done.asked)) } (text::shown(&done.said)) }
+        }
         article #request .request data-swap data-keep=(state) {
             p.meta #about data-swap {
                 (listing::kind(question.kind))

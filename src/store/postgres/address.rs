@@ -1,0 +1,69 @@
+//! Address: what stands in the address of a database, and what whoever wrote it wrong is told: of what they got wrong, and of
+//! nothing else.
+
+use std::path::PathBuf;
+use std::str::FromStr as _;
+
+use crate::store::postgres::config::Durability;
+
+/// How an address looks.
+pub(super) const FORM: &str = "it is `postgres://USER:PASSWORD@HOST:PORT/DATABASE`";
+/// How signs that mean something in it are written where they mean nothing.
+pub(super) const ESCAPES: &str =
+    "and of `@ : / ? # %` in a password each is written as `%` and two digits, as in `%40` for `@`";
+/// What may stand after `?`.
+const OPTIONS: &str =
+    "there are `sslmode`, `sslrootcert`, `durability`, `application_name` and `options`";
+
+/// What is ours in an address.
+#[derive(Default)]
+pub(super) struct Ours {
+    pub(super) roots: Option<PathBuf>,
+    pub(super) durability: Option<Durability>,
+}
+
+/// Takes out of an address what the driver does not know: our own setting, and the words for checking a
+/// certificate, which is always done.
+pub(super) fn split(address: &str) -> Result<(String, Ours), String> {
+    let mut ours = Ours::default();
+    let Some((front, query)) = address.split_once('?') else {
+        return Ok((address.to_owned(), ours));
+    };
+    let mut left = Vec::new();
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = percent_encoding::percent_decode_str(value).decode_utf8_lossy();
+        match (name, &*value) {
+            ("sslrootcert", "system") => {}
+            ("sslrootcert", path) => ours.roots = Some(PathBuf::from(path)),
+            ("sslmode", "verify-full" | "verify-ca") => left.push("sslmode=require".to_owned()),
+            ("sslmode", "disable" | "prefer" | "require") => left.push(pair.to_owned()),
+            ("sslmode", other) => return Err(format!("sslmode: `{other}` is none of {SSL_MODES}")),
+            ("durability", word) => {
+                let word = word.parse().map_err(|why| format!("durability: {why}"))?;
+                ours.durability = Some(word);
+            }
+            _ => left.push(pair.to_owned()),
+        }
+    }
+    let left = left.join("&");
+    let address = if left.is_empty() { front.to_owned() } else { format!("{front}?{left}") };
+    Ok((address, ours))
+}
+
+/// What `sslmode` may be.
+const SSL_MODES: &str = "`disable`, `prefer`, `require` and `verify-full`";
+
+/// What the driver makes of an address.
+pub(super) fn read_by_driver(address: &str) -> Result<tokio_postgres::Config, String> {
+    tokio_postgres::Config::from_str(address).map_err(|error| {
+        let why = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
+        if why.starts_with("unknown option") || why.starts_with("unterminated parameter") {
+            format!("{why}; {OPTIONS}")
+        } else if why.starts_with("invalid value") {
+            format!("{why}; {FORM}")
+        } else {
+            format!("{why}; {FORM}, {ESCAPES}")
+        }
+    })
+}
