@@ -90,7 +90,12 @@ async fn readyz(State(pages): State<Pages>) -> (StatusCode, String) {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("waiting: {why}\n"));
     }
     let (status, told) = readiness(&pages);
-    let mut told = told.to_owned();
+    let mut told = match pages.engine.why_doubled() {
+        Some(why) if told == REWOUND.1 => {
+            format!("held: {why}; nothing is done until `holdpoint release`\n")
+        }
+        Some(_) | None => told.to_owned(),
+    };
     for halt in &pages.engine.halts_listed().0 {
         let (what, by, reason) = (halt.scope.words(), halt.by_whom(), &halt.reason);
         told = format!("{told}halted: {what} (by {by}: {reason})\n");

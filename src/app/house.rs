@@ -163,7 +163,9 @@ async fn begins(
 ) {
     let (address, version) = (address.to_string(), env!("CARGO_PKG_VERSION").to_owned());
     engine.note(Note::ServerStarted { address, version, environment, four_eyes, keys }).await;
-    if engine.is_rewound() {
+    if let Some(why) = engine.why_doubled() {
+        tracing::warn!("{why}, and nobody has looked: nothing is done until `holdpoint release`");
+    } else if engine.is_rewound() {
         tracing::warn!(
             "the store has gone back in time, and nobody has looked: nothing is done until `holdpoint release`"
         );

@@ -422,7 +422,7 @@ pub(super) async fn whole(config: &Config) -> Result<Arc<dyn Journal>, AppError>
 pub(super) async fn seen(config: &Config) -> Result<Arc<dyn Journal>, AppError> {
     match shared::looked_at(config).await? {
         Some(journal) => Ok(journal),
-        None => existing(config).await,
+        None => there(config, StoreConfig::looked_at(&config.data)).await,
     }
 }
 
@@ -431,8 +431,12 @@ pub(super) async fn existing(config: &Config) -> Result<Arc<dyn Journal>, AppErr
     if let Some(journal) = shared::worked_on(config).await? {
         return Ok(journal);
     }
+    there(config, StoreConfig::new(&config.data)).await
+}
+
+async fn there(config: &Config, store: StoreConfig) -> Result<Arc<dyn Journal>, AppError> {
     if !store::is_there(&config.data) {
         return Err(AppError::NoData(config.data.clone()));
     }
-    Ok(store::open(&StoreConfig::new(&config.data)).await?.journal())
+    Ok(store::open(&store).await?.journal())
 }

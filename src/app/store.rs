@@ -119,7 +119,8 @@ pub(super) async fn share_secret(config: &Config, journal: &dyn Journal) -> Resu
 }
 
 /// What passes were made with until the signing key was changed, for as long as the settings name the one before: whoever
-/// has signed in stays so while servers change over. Any other key than the one that the log knows as that has made none.
+/// has signed in stays so while servers change over. Any other key than the one that the log knows as that has made none;
+/// of one that was changed before it had signed a head the log knows nothing, and the settings' word is taken.
 pub(super) async fn secret_before(
     config: &Config,
     journal: &dyn Journal,
@@ -129,12 +130,14 @@ pub(super) async fn secret_before(
     }
     let Some(before) = signer::before(config)? else { return Ok(None) };
     let handed = LastHead::handed(journal).await?;
-    let Some(key) = handed.last().and_then(|change| VerifyKey::parse(&change.before)) else {
-        return Ok(None);
-    };
+    let known = handed.last().map(|change| VerifyKey::parse(&change.before));
     let text = passes_text(journal).await?;
     match before.sign(&text).await {
-        Ok(signed) => Ok(key.signed(&text, &signed).then(|| Hash::of(&[signed.as_slice()]).0)),
+        Ok(signed) => {
+            let has_signed =
+                |key: Option<VerifyKey>| key.is_some_and(|key| key.signed(&text, &signed));
+            Ok(known.is_none_or(has_signed).then(|| Hash::of(&[signed.as_slice()]).0))
+        }
         Err(fault) => {
             tracing::warn!(%fault, "whoever signed in at the console under the key before signs in again here");
             Ok(None)

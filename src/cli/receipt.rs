@@ -118,7 +118,13 @@ mod tests {
         let read = Read::read(&file(&receipt).to_string()).unwrap();
         assert_eq!((read.index, read.proof.len(), read.keys.len()), (Some(3), 1, 2));
         assert_eq!(read.keys[1].before, "b+1+a");
-        let bare = Receipt { leaf_hash: "00".repeat(32), ..Receipt::default() };
+        let bare = Receipt {
+            run_id: "run_1".into(),
+            sequence: 7,
+            leaf: "{}".into(),
+            leaf_hash: "00".repeat(32),
+            ..Receipt::default()
+        };
         let read = Read::read(&file(&bare).to_string()).unwrap();
         assert_eq!((read.head, read.key, read.index), (None, None, None));
         for name in ["index", "proof", "head", "key", "keys"] {

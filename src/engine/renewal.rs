@@ -106,7 +106,9 @@ impl Engine {
     pub(super) async fn heed_standing(&self) -> Result<(), EngineError> {
         let _changing = self.inner.standing.changing.lock().await;
         let Some(known) = Identity::of(&*self.inner.journal).await? else { return Ok(()) };
-        if known.is_rewound && !self.is_rewound() {
+        if let Some(why) = known.why_doubled().filter(|_| !self.is_rewound()) {
+            tracing::error!("{why}; nothing is done until `holdpoint release`");
+        } else if known.is_rewound && !self.is_rewound() {
             // Every server that stops says so: whoever looks at one of them need not know which one found it.
             self.inner.sharing.count_rewound(&known.epoch);
             tracing::error!(
@@ -136,6 +138,11 @@ impl Engine {
     /// Whether the store was found to lack what it had acknowledged, and nobody has looked yet.
     pub fn is_rewound(&self) -> bool {
         self.inner.standing.get().is_rewound
+    }
+
+    /// That two databases with the store's history took writes, where that is why it is held.
+    pub fn why_doubled(&self) -> Option<String> {
+        self.inner.standing.get().why_doubled()
     }
 
     /// The store's epoch; none while it is held because it went back.
@@ -275,16 +282,14 @@ impl Engine {
         // Said before it is so: whoever lets it go on stands in the log.
         let (name, door, known) = who.recorded();
         self.note(Note::Released { who: name, door, known }).await;
-        let let_go =
-            |known: &Identity| Identity { is_held: false, is_rewound: false, ..known.clone() };
         let identity = if let Some(replicas) = self.replicas() {
             // What was found out since is for somebody to look at, too.
             let change = |known: &Identity| {
-                (known.is_held && known.epoch == seen.epoch).then(|| let_go(known))
+                (known.is_held && known.epoch == seen.epoch).then(|| known.released())
             };
             Identity::change((&*self.inner.journal, replicas), change).await?
         } else {
-            let identity = let_go(&seen);
+            let identity = seen.released();
             identity.keep(&*self.inner.journal).await?;
             identity
         };
@@ -292,6 +297,10 @@ impl Engine {
         self.stand(identity);
         if is_held {
             return Err(self.held_why().into());
+        }
+        if seen.twins.is_some() && seen.is_renewing {
+            // While there were two nothing could be written, and no run was told.
+            self.renew_aside();
         }
         Ok(done)
     }

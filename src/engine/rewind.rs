@@ -78,14 +78,19 @@ impl Engine {
             replicas.unlearn(None);
         }
         if is_first {
-            let engine = self.clone();
-            self.inner.tasks.spawn(async move {
-                if let Err(error) = engine.renew_rewound().await {
-                    tracing::error!(%error, "not every run was told that the store went back; each is when it is next used");
-                }
-            });
+            self.renew_aside();
         }
         Ok(())
+    }
+
+    /// Tells every run that is not over, beside everything else.
+    pub(super) fn renew_aside(&self) {
+        let engine = self.clone();
+        self.inner.tasks.spawn(async move {
+            if let Err(error) = engine.renew_rewound().await {
+                tracing::error!(%error, "not every run was told that the store is another; each is when it is next used");
+            }
+        });
     }
 
     /// The runs that this process remembers otherwise than the store has them.

@@ -121,10 +121,11 @@ fn fold_each(
     events: &mut Vec<Event>,
 ) -> Result<(), Corruption> {
     for mut event in more {
-        // What was refused in this run before is asked with that among its facts (K11).
+        // What was refused in this run before, or done already where it comes from, is among the facts (K11).
         if let Event::Asked(question) = &mut event {
             let refused = question.refused_before(run);
             question.tell_of(refused);
+            run.tell_done(question);
         }
         for warning in cut_off::before(run, &event, events) {
             evolve(run, &warning, now)?;

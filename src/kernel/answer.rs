@@ -61,13 +61,11 @@ pub(super) fn decide(
         editing::refuse_unchanged(question, &value, &answer.request.to_string())?;
         bytes += readable(&value).len();
         refuse_flood(bytes, answer)?;
-        let verb = if question.decides() { Verb::of(&value) } else { None };
-        refuse_other_words(question, verb, answer)?;
+        let (verb, shown) = decided(question, &value, answer)?;
         let next = verb.and_then(|verb| {
             let said = (principal.id.as_str(), principal.known.assurance, verb);
             run.admission(now).after(question, said)
         });
-        let shown = if question.decides() { question.digest.clone() } else { String::new() };
         if let Some(stage) = next {
             refuse_counted(run, (question, &value), (answer, &principal.id), now)?;
             // More people are needed: a word that adds up, and no more.
@@ -150,6 +148,18 @@ pub(super) fn withdraw(
     let (ordinal, closing) = (question.ordinal, Closing::Withdrawn);
     let ((by, door, known), key) = (principal.recorded(), key.to_owned());
     Ok(Decision::Events(vec![Event::Closed { ordinal, closing, by, door, known, key }]))
+}
+
+/// What an answer decides by, and the digest of what was shown for that; of a question that decides nothing neither.
+fn decided(
+    question: &Question,
+    value: &Value,
+    answer: &Answer,
+) -> Result<(Option<Verb>, String), Refusal> {
+    let decides = question.decides();
+    let verb = decides.then(|| Verb::of(value)).flatten();
+    refuse_other_words(question, verb, answer)?;
+    Ok((verb, if decides { question.digest.clone() } else { String::new() }))
 }
 
 /// Words of one question add up only where they are one.

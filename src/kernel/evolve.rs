@@ -12,7 +12,7 @@ use crate::kernel::budget::{Extensions, Spent};
 use crate::kernel::condition::Failures;
 use crate::kernel::digest;
 use crate::kernel::ending::{Closed, Ending, Said};
-use crate::kernel::event::{Closing, Event, Failure, Recorded, Usage, Version};
+use crate::kernel::event::{Closing, Event, Failure, Usage, Version};
 use crate::kernel::family;
 use crate::kernel::fold_question::{self, asked, close, escalated, heard, question_of, voted};
 use crate::kernel::graph;
@@ -48,72 +48,6 @@ pub struct Corruption {
     pub why: &'static str,
 }
 
-/// A journal that is folded as it is read: of what was read only the run is kept, never the events.
-#[derive(Debug)]
-pub struct Replay {
-    id: RunId,
-    workflow: Arc<Workflow>,
-    run: Option<Run>,
-}
-
-impl Replay {
-    /// Of a run of which nothing was read yet.
-    pub const fn of(id: RunId, workflow: Arc<Workflow>) -> Self {
-        Self { id, workflow, run: None }
-    }
-
-    /// The version up to which it was folded.
-    pub fn version(&self) -> Version {
-        self.run.as_ref().map_or(0, |run| run.version)
-    }
-
-    /// Folds the next event.
-    ///
-    /// # Errors
-    ///
-    /// Fails when it cannot follow what was folded before.
-    pub fn fold(&mut self, recorded: &Recorded) -> Result<(), Corruption> {
-        let corruption = |why| Corruption { run: self.id.clone(), version: recorded.version, why };
-        if let Some(run) = &mut self.run {
-            if recorded.version != run.version + 1 {
-                return Err(corruption("J5: a gap in the versions"));
-            }
-            return evolve(run, &recorded.event, recorded.at);
-        }
-        let Event::Started(started) = &recorded.event else {
-            return Err(corruption("a journal begins with `started`"));
-        };
-        if recorded.version != 1 {
-            return Err(corruption("J5: a journal begins at version 1"));
-        }
-        self.run = Some(begin(self.id.clone(), Arc::clone(&self.workflow), started, recorded.at));
-        Ok(())
-    }
-
-    /// The run as it stands after what was folded.
-    ///
-    /// # Errors
-    ///
-    /// Fails when nothing was.
-    pub fn ended(self) -> Result<Run, Corruption> {
-        let why = "the journal is empty";
-        self.run.ok_or(Corruption { run: self.id, version: 0, why })
-    }
-}
-
-/// Folds a whole journal.
-pub fn replay<'a>(
-    id: &RunId,
-    workflow: Arc<Workflow>,
-    journal: impl IntoIterator<Item = &'a Recorded>,
-) -> Result<Run, Corruption> {
-    let mut replay = Replay::of(id.clone(), workflow);
-    for recorded in journal {
-        replay.fold(recorded)?;
-    }
-    replay.ended()
-}
-
 /// The run as its first event makes it.
 #[expect(clippy::too_many_lines, reason = "one field after the other, and no logic")]
 pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) -> Run {
@@ -146,6 +80,8 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         metadata: started.metadata.clone(),
         forked_from: started.forked_from.clone(),
         family: started.descent.as_ref().map(|descent| descent.family.clone()),
+        copied: started.descent.as_ref().map_or(0, |descent| descent.copied),
+        done: started.done_before().map(|done| (done.clone(), false)).collect(),
         requesters: started.requesters(),
         participants: std::collections::BTreeSet::new(),
         returned: std::collections::BTreeMap::new(),
@@ -213,6 +149,7 @@ pub fn evolve(run: &mut Run, event: &Event, at: Millis) -> Result<(), Corruption
     let was_tools = is_tools_failure(run, event);
     family::heard(run, event, at);
     run.heed_secrets(event);
+    run.heed_done(event);
     renewal::heard(run, event);
     let outcome = if run.status.is_over() {
         Err("K6: the run is over")

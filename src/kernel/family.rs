@@ -17,6 +17,7 @@ use crate::kernel::canonical;
 use crate::kernel::command::Answer;
 use crate::kernel::decide::Decision;
 use crate::kernel::digest;
+use crate::kernel::done::Done;
 use crate::kernel::editing;
 use crate::kernel::event::{Closing, Event, Recorded, Version};
 use crate::kernel::graph::Point;
@@ -34,6 +35,8 @@ pub const FAMILY_RUNS_MAX: usize = 1_000;
 const FACT: &str = "refused";
 /// The fact of a question that tells what was done already where it was forked from.
 const DONE: &str = "already_done";
+/// Deeds that a question tells of; a person reads all of them.
+const DONE_MAX: usize = 20;
 /// The fact of a question that tells with which words the work was given back that it asks about again.
 const RETURNED: &str = "returned";
 /// The facts that are added when a question is asked anew, and are no part of what it is.
@@ -49,6 +52,9 @@ pub struct Descent {
     pub family: RunId,
     /// How many of its events are copies.
     pub copied: Version,
+    /// What was done already after these, in the runs that it comes from; absent in what earlier builds forked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub done: Vec<Done>,
 }
 
 /// That something was refused, and where.
@@ -273,10 +279,19 @@ impl Question {
         self.refused = refused;
     }
 
-    /// Has it tell of what was done already in the run that this one was forked from.
-    pub fn tell_done(&mut self, done: &[String]) {
-        if !done.is_empty() && self.decides() {
-            self.add_fact(DONE, done.iter().map(String::as_str).collect());
+    /// Has it tell of what was done already where its run comes from, where it decides anything: of the `same` call, if it is
+    /// about one (its tool and its arguments in short), before all others.
+    pub(super) fn tell_done<'a>(
+        &mut self,
+        done: impl Iterator<Item = &'a Done>,
+        same: Option<&(String, String)>,
+    ) {
+        let is_same = |it: &&Done| same.is_some_and(|(tool, arguments)| it.is(tool, arguments));
+        let (mut told, others): (Vec<&Done>, Vec<&Done>) = done.partition(is_same);
+        told.extend(others);
+        told.truncate(DONE_MAX);
+        if !told.is_empty() && self.decides() {
+            self.add_fact(DONE, told.into_iter().map(Done::words).collect());
         }
     }
 

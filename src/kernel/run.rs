@@ -14,6 +14,7 @@ use crate::kernel::brought::{Looked, Owed};
 use crate::kernel::budget::{self, Extensions, Spent};
 use crate::kernel::condition::Failures;
 use crate::kernel::cut::Unfinished;
+use crate::kernel::done::Done;
 use crate::kernel::ending::{Ending, Said, Undone};
 use crate::kernel::event::{Failure, Purpose, Usage, Version};
 use crate::kernel::family::No;
@@ -76,6 +77,10 @@ pub struct Run {
     pub forked_from: Option<(RunId, Version)>,
     /// The first run of its family, where it was forked from one; not known of what earlier builds forked.
     pub family: Option<RunId>,
+    /// How many of its events are copies, where it says so.
+    pub(super) copied: Version,
+    /// What was done before it and not anew in it; and of each deed, whether that was let be done anew.
+    pub(super) done: Vec<(Done, bool)>,
     /// Who asked for what it does: its owner, and whoever asked for what it was forked from.
     pub requesters: Vec<String>,
     /// Who has answered something in it.

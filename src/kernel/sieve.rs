@@ -149,6 +149,40 @@ impl<'a> Sieve<'a> {
         Some(sifted)
     }
 
+    /// What of it stands in a value, as the veil has it. All of it must: of what was cut nobody reads the rest.
+    pub(super) fn told_in(&self, value: &Value) -> BTreeSet<String> {
+        let (mut texts, mut told) = (Vec::new(), BTreeSet::new());
+        texts_in(value, &mut texts);
+        for text in &texts {
+            self.tell(text, &mut told);
+        }
+        let spelled: Vec<_> = told.iter().flat_map(|text| veil::spellings(text)).collect();
+        told.extend(spelled);
+        let is_number = |text: &str| number::plain(text).is_some_and(|it| told.contains(&it));
+        let is_told = |text: String| told.contains(text.trim()) || is_number(&text);
+        self.whole.iter().filter(|json| said(json).is_some_and(is_told)).cloned().collect()
+    }
+
+    fn tell(&self, text: &str, told: &mut BTreeSet<String>) {
+        let (mut look, mut from) = (Look::through(text, self.count), 0);
+        for (at, first) in text.char_indices() {
+            from = from.max(at + text.get(at..).map_or(0, masks));
+            if at < from {
+                continue;
+            }
+            let begun = if spelling::opens(first) { look.escapes(at) } else { vec![first] };
+            let sought = begun.iter().filter_map(|first| self.within.get(first)).flatten();
+            let there = sought.filter(|one| one.is_at(&mut look, at));
+            told.extend(there.map(|one| one.text().to_owned()));
+            let number = look.number_at(at).map(|(_, number)| number);
+            told.extend(number.filter(|number| self.numbers.contains(number)));
+        }
+        if look.is_given_up() {
+            let all = self.within.values().flatten().map(Sought::text);
+            told.extend(all.filter(|one| text.contains(one)).map(str::to_owned));
+        }
+    }
+
     /// Whether a text has something in it that somebody may have guessed.
     fn is_guessed(&self, text: &str) -> bool {
         let is_one = |it: &str| self.guarded.contains(it);
@@ -201,7 +235,8 @@ impl<'a> Sieve<'a> {
         is_known || self.trimmed.contains(text.trim()) || is_number()
     }
 
-    fn is_whole(&self, value: &Value) -> Option<String> {
+    /// The secret that a value is, as a whole.
+    pub(super) fn is_whole(&self, value: &Value) -> Option<String> {
         let is_one = match value {
             Value::String(text) => self.is_text(text),
             // A number that was given as a text is the same secret.

@@ -121,6 +121,23 @@ impl Sought {
         self.text.chars().next()
     }
 
+    /// As it was given.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether all of it stands at a place.
+    pub(super) fn is_at(&self, look: &mut Look<'_>, at: usize) -> bool {
+        let (text, begins_word) = (look.reading.text, look.begins_word(at));
+        let mut is_there = false;
+        look.reading.follow(at, &self.text, &mut |_, count, ends| {
+            let is_word = |end| begins_word && ends_word(text, end);
+            let is_one = |end: &usize| self.is_long(text.get(at..*end)) || is_word(*end);
+            is_there |= count == self.chars && ends.iter().any(is_one);
+        });
+        is_there
+    }
+
     /// Where it ends if it stands at a place: all of it, or its beginning before a cut.
     pub(super) fn end(&self, look: &mut Look<'_>, at: usize) -> Option<Found> {
         self.end_without((0, &self.text), look, at)
@@ -143,10 +160,7 @@ impl Sought {
     ) -> Option<Found> {
         let text = look.reading.text;
         let begins_word = missing > 0 || look.begins_word(at);
-        let is_long = |end| {
-            let chars = || text.get(at..end).map_or(0, |found| found.chars().count());
-            self.chars >= ANYWHERE_CHARS || chars() >= ANYWHERE_CHARS
-        };
+        let is_long = |end| self.is_long(text.get(at..end));
         let mut found = None;
         look.reading.follow(at, rest, &mut |reading, count, ends| {
             let is_all = missing + count == self.chars;
@@ -168,6 +182,12 @@ impl Sought {
             }
         });
         found
+    }
+
+    /// Whether it is hidden in the middle of a word as well: it is long, or was written so.
+    fn is_long(&self, found: Option<&str>) -> bool {
+        let chars = || found.map_or(0, |found| found.chars().count());
+        self.chars >= ANYWHERE_CHARS || chars() >= ANYWHERE_CHARS
     }
 
     /// Whether so many characters of it tell of it, where a text of so many bytes was cut. What nothing marks may be no cut:

@@ -5,13 +5,10 @@
 use std::collections::BTreeMap;
 
 use crate::kernel::act;
-use crate::kernel::event::{Event, Recorded, Version};
+use crate::kernel::event::{Event, Recorded};
 use crate::kernel::graph::Point;
-use crate::kernel::message::{ToolCall, readable};
+use crate::kernel::message::ToolCall;
 use crate::kernel::question::{Origin, Question};
-use crate::kernel::run::Run;
-use crate::kernel::secret;
-use crate::kernel::short::shortened;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Safety, Workflow};
 
@@ -94,44 +91,6 @@ pub fn unspent(workflow: &Workflow, journal: &[Recorded]) -> Option<u32> {
     }
     due.first().map(|(ordinal, _)| *ordinal)
 }
-
-/// What was done in the world after the first `version` events of a run's journal, in words: a fork from there may do it
-/// once more, and whoever is asked there is told. The run is as that journal has it, or later.
-pub fn carried_out(run: &Run, journal: &[Recorded], version: Version) -> Vec<String> {
-    let Run { id, workflow, .. } = run;
-    let mut calls: BTreeMap<&str, &ToolCall> = BTreeMap::new();
-    let mut done = Vec::new();
-    for recorded in journal {
-        if let Event::ToolCalled { call, .. } = &recorded.event {
-            calls.insert(&call.id, call);
-        } else if let Event::ToolReturned { call_id, failed: false, .. } = &recorded.event
-            && recorded.version > version
-            && let Some(call) = calls.get(call_id.as_str())
-            && workflow.tools.get(&call.tool).is_none_or(|tool| tool.safety != Safety::Pure)
-            && done.len() < DONE_MAX
-        {
-            let arguments = arguments_of(run, call);
-            let at = recorded.at.date();
-            done.push(format!("`{}` was called in run {id} on {at} with {arguments}", call.tool));
-        }
-    }
-    done
-}
-
-/// The arguments of a call that was made, in short. Whoever is asked about something else was shown neither what is marked
-/// in them nor what was confided to this run, and the run that asks may know of neither: it begins before that was said. So
-/// both are masks in what is told, and that run has nothing to hide. A part of a secret that was cut would not be known again.
-fn arguments_of(run: &Run, call: &ToolCall) -> String {
-    let marked = secret::all_of_call(&run.workflow, &call.tool, &call.arguments);
-    let marked: Vec<_> = marked.into_iter().map(|(at, _)| at).collect();
-    let masked = run.veil.value(secret::hidden(&call.arguments, &marked));
-    shortened(&readable(&masked), DONE_CHARS_MAX)
-}
-
-/// Deeds that are told of; a person reads all of them.
-const DONE_MAX: usize = 20;
-/// Characters of a deed's arguments: enough to know it again.
-const DONE_CHARS_MAX: usize = 200;
 
 /// Whether a word is no no, and releases nothing either.
 fn lets_nothing_happen(verb: Verb) -> bool {

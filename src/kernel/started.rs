@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::budget::Spent;
+use crate::kernel::done::Done;
 use crate::kernel::event::{Event, Version};
 use crate::kernel::family::Descent;
 use crate::kernel::id::{RunId, SessionId};
@@ -85,6 +86,11 @@ impl Started {
             all.push(self.owner.clone());
         }
         all
+    }
+
+    /// What was done already where a fork comes from.
+    pub(super) fn done_before(&self) -> impl Iterator<Item = &Done> {
+        self.descent.iter().flat_map(|descent| &descent.done)
     }
 
     /// A question of the run, as it was asked at `at`: with all that follows from when and where.

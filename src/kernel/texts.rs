@@ -55,6 +55,9 @@ pub(super) fn of_event(event: &mut Event, visitor: &mut dyn Visitor) {
             for value in started.metadata.values_mut() {
                 visitor.text(value);
             }
+            for done in started.descent.iter_mut().flat_map(|descent| &mut descent.done) {
+                visitor.text(&mut done.arguments);
+            }
             visitor.token(&mut started.seed);
             for hidden in &mut started.hides {
                 visitor.token(hidden);

@@ -33,7 +33,7 @@ use crate::kernel::workflow::Workflow;
 const SECRET: &[u8] = b"holdpoint secret 1\n";
 
 /// What a run knows to be secret: texts and numbers, as JSON. Where it is known who has said one in a marked place, or has
-/// decided over it, their name and it as a list of two.
+/// answered a question that showed it to them, their name and it as a list of two.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Veil(pub(super) BTreeSet<String>);
@@ -117,7 +117,7 @@ impl Veil {
         self.0.extend(told.iter().cloned());
     }
 
-    /// Knows what was learnt, and by whom it was said or decided over. Of what was known before and nobody had said in a
+    /// Knows what was learnt, and who said it or was shown it. Of what was known before and nobody had said in a
     /// marked place (an agent brought it in a call), it stays open who knows it: it is looked for in everybody's words.
     pub(super) fn heed(&mut self, learnt: Self, by: &[&str]) {
         let givers = self.givers();
@@ -192,33 +192,6 @@ impl Veil {
         }
     }
 
-    /// What stands in a version where a secret stood in what was shown. A secret in the midst of a text has no place of its
-    /// own: of such a text nothing is learnt.
-    pub(super) fn heed_version(&self, shown: &Value, version: &Value) -> Self {
-        let mut learnt = Self::default();
-        match (shown, version) {
-            (Value::Object(shown), Value::Object(version)) => {
-                for (name, version) in version {
-                    if let Some(shown) = shown.get(name) {
-                        learnt.join(&self.heed_version(shown, version));
-                    }
-                }
-            }
-            (Value::Array(shown), Value::Array(version)) => {
-                // Items that were added are like the others.
-                let others = shown.last().into_iter().cycle();
-                for (shown, version) in shown.iter().chain(others).zip(version) {
-                    learnt.join(&self.heed_version(shown, version));
-                }
-            }
-            (shown, version) if self.0.contains(&shown.to_string()) => {
-                learnt.learn(version, &BTreeSet::new());
-            }
-            (_, _) => {}
-        }
-        learnt
-    }
-
     /// The same veil over all but a value and what is in it.
     fn but_for(&self, value: &Value) -> Self {
         let mut known = Self::default();
@@ -272,6 +245,12 @@ impl Veil {
         if let Some(seed) = event.seed_mut() {
             seed.clear();
         }
+        // A key may be made of what was said; whoever sent it has it.
+        if let Event::Answered { key, .. } | Event::Voted { key, .. } = &mut event
+            && !self.is_nothing()
+        {
+            key.clear();
+        }
         event
     }
 
@@ -300,22 +279,8 @@ impl Veil {
     /// they would not know what they let happen (K3); what stands anywhere else (a subject, a prompt, facts, options)
     /// was given in a marked field to somebody else, and is theirs only where this question marks it, too.
     fn decided(&self, question: &Question) -> Question {
-        // Whoever starts a run chooses whom its own gates ask, and that shows nobody anything (`brought`).
-        let call = called(question).filter(|_| !question.is_starts_own());
-        let veil = match (call, question.subject.as_deref(), &question.editable) {
-            (Some(arguments), _, _) => {
-                let mut arguments = arguments.clone();
-                secret::replace(&mut arguments, "", &question.secrets, &|_| Value::Null);
-                self.but_for(&arguments)
-            }
-            (None, Some(Subject::Shown(shown)), Some(schema)) => {
-                let places = secret::marked(schema, shown);
-                let own = places.iter().filter(|(_, from)| *from == secret::From::Onlookers);
-                own.filter_map(|(at, _)| shown.pointer(at))
-                    .fold(self.clone(), |veil, own| veil.but_for(own))
-            }
-            (None, _, _) => self.clone(),
-        };
+        let call = called(question);
+        let veil = bare(question).iter().fold(self.clone(), |veil, own| veil.but_for(own));
         let mut shown = question.clone();
         veil.masking(|mask| texts::of_question(&mut shown, mask));
         // What an answer must look like is the file's to say, and whoever answers must know it.
@@ -451,13 +416,33 @@ pub(super) fn spellings(text: &str) -> Vec<String> {
     others.filter(|spelling| spelling != text).collect()
 }
 
-/// The arguments of the call that a question decides over, if it does over one.
+/// What of a question whoever decides is shown as it is, though it was confided to somebody else: the call, but for what
+/// is nobody's to read, or what the question itself marks for them.
+pub(super) fn bare(question: &Question) -> Vec<Value> {
+    match (called(question), question.subject.as_deref(), &question.editable) {
+        (Some(arguments), _, _) => {
+            let mut arguments = arguments.clone();
+            secret::replace(&mut arguments, "", &question.secrets, &|_| Value::Null);
+            vec![arguments]
+        }
+        (None, Some(Subject::Shown(shown)), Some(schema)) => {
+            let places = secret::marked(schema, shown);
+            let own = places.iter().filter(|(_, from)| *from == secret::From::Onlookers);
+            own.filter_map(|(at, _)| shown.pointer(at)).cloned().collect()
+        }
+        (None, _, _) => Vec::new(),
+    }
+}
+
+/// The arguments of the call that a question decides over, if it does over one. Whoever starts a run chooses whom its own
+/// gates ask, and that shows nobody anything (`brought`).
 fn called(question: &Question) -> Option<&Value> {
-    match (&question.origin, question.subject.as_deref()) {
+    let arguments = match (&question.origin, question.subject.as_deref()) {
         (_, Some(Subject::Task(Frozen::Tool { arguments, .. }))) => Some(arguments),
         (Origin::Gate(call), None) => Some(&call.arguments),
         (_, _) => None,
-    }
+    };
+    arguments.filter(|_| !question.is_starts_own())
 }
 
 /// Takes out of the address of a call what nobody is to read.

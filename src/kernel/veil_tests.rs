@@ -475,3 +475,19 @@ fn what_a_version_puts_in_the_place_of_a_secret_is_secret_and_what_stands_elsewh
         assert!(told.contains(kept), "{kept} in {told}");
     }
 }
+
+#[test]
+fn what_a_question_shows_is_what_stands_in_it_whole_and_unmasked() {
+    let veil = known(&[json!("4929-canary"), json!("7q"), json!(73), json!("hunter2-hunter2")]);
+    assert_eq!(veil.shown_in(&gated()), known(&[json!("4929-canary"), json!(73)]));
+    let mut asked = Question::bare(Kind::Approval, Origin::HumanStep);
+    let shown = json!({"card": "4929-canary", "pin": "7q", "word": "hunter2-hunter2"});
+    asked.subject = Some(Box::new(Subject::Shown(shown)));
+    assert!(veil.shown_in(&asked).is_nothing(), "nothing in it is marked for them");
+    let marks = json!({"card": {"secret": true}, "pin": {"writeOnly": true}});
+    asked.editable = Some(json!({"properties": marks}));
+    assert_eq!(veil.shown_in(&asked), known(&[json!("4929-canary")]));
+    let mut cut = gated();
+    cut.origin = Origin::Gate(Box::new(ToolCall::new("c1", "pay", json!("by 4929-can…"))));
+    assert!(veil.shown_in(&cut).is_nothing(), "of what was cut nobody reads the rest");
+}

@@ -29,6 +29,9 @@ pub struct Identity {
     /// Whether it is held because it was found to lack what it had acknowledged (J10).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_rewound: bool,
+    /// Where it is held because another database with its history took writes: both of them, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub twins: Option<String>,
     /// Which file it is being made from, by its checksum: with that one, and no other, it can be taken up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub importing: Option<String>,
@@ -72,6 +75,27 @@ impl Identity {
     pub fn rewound(&self, epoch: String) -> Self {
         let is_importing = self.is_importing;
         Self { is_importing, is_rewound: true, ..Self::renewed(epoch) }
+    }
+
+    /// The same store after two databases with its history took writes: another one, and held as one that went back is, for
+    /// each lacks what was decided at the other. None where it is held so already, and where it is being brought here and
+    /// nobody serves it.
+    #[must_use]
+    pub fn doubled(&self, epoch: String, places: &str) -> Option<Self> {
+        let is_so = (self.is_held && self.is_rewound) || self.is_importing;
+        (!is_so).then(|| Self { twins: Some(places.to_owned()), ..self.rewound(epoch) })
+    }
+
+    /// That two databases with its history took writes, where it is held for that.
+    pub fn why_doubled(&self) -> Option<String> {
+        let places = self.twins.as_ref().filter(|_| self.is_held)?;
+        Some(format!("two databases with one history took writes: {places}"))
+    }
+
+    /// The same once an operator has looked.
+    #[must_use]
+    pub fn released(&self) -> Self {
+        Self { is_held: false, is_rewound: false, twins: None, ..self.clone() }
     }
 
     /// The same while a move brings it elsewhere.

@@ -20,6 +20,8 @@ pub struct StoreConfig {
     /// log since then: about a second for twice 512 MiB. Saving stops all writing meanwhile, for
     /// about as long as a restart takes; the more seldom the better.
     pub refresh_bytes: u64,
+    /// Whoever opens it only looks: a store of the build before keeps its form, and that build opens it afterwards (E8).
+    pub is_only_looked_at: bool,
 }
 
 impl StoreConfig {
@@ -30,7 +32,13 @@ impl StoreConfig {
             cache_bytes: 64 << 20,
             reserve_bytes: 64 << 20,
             refresh_bytes: 512 << 20,
+            is_only_looked_at: false,
         }
+    }
+
+    /// The same, to be looked at and left in the form that it has.
+    pub fn looked_at(dir: impl Into<PathBuf>) -> Self {
+        Self { is_only_looked_at: true, ..Self::new(dir) }
     }
 }
 

@@ -12,9 +12,9 @@ use crate::engine::drive::{Batch, DECIDE_TRIES, Extras};
 use crate::engine::family::{Kinship, refuse_if_large};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Act, Admission, Command, Decision, Descent, Event, Excluded, Millis, No, Principal, Question,
-    Recorded, Refusal, Run, RunId, SessionId, Stage, Status, Verb, Version, Workflow, apply,
-    carried_out, digest, evolve, parse_checkpoint, replay, retry_point, unkeyed, unspent,
+    Act, Admission, Command, Decision, Descent, Event, Excluded, Millis, No, Past, Principal,
+    Question, Recorded, Refusal, Run, RunId, SessionId, Stage, Status, Verb, Version, Workflow,
+    apply, carried_out, digest, evolve, parse_checkpoint, replay, retry_point, unkeyed, unspent,
     waits_for, wants,
 };
 use crate::ports::{Fault, Guard, Note, trace};
@@ -189,17 +189,11 @@ impl Engine {
         Ok((family, self.noes(&kin).await?))
     }
 
-    /// What was done in a run after that version, as its journal has it, without what the run knows to be secret.
-    async fn done_since(
-        &self,
-        cell: &Arc<Cell>,
-        version: Version,
-    ) -> Result<Vec<String>, EngineError> {
+    /// What was done in a run after that version, as its journal has it, and before the run where it is a fork; without what
+    /// the run knows to be secret.
+    async fn done_since(&self, cell: &Arc<Cell>, version: Version) -> Result<Past, EngineError> {
         let head = self.inner.journal.head(&cell.id).await?;
         let end = head.map_or(version, |head| head.version);
-        if end <= version {
-            return Ok(Vec::new());
-        }
         let journal = self.read_all(&cell.id, end).await?;
         // Looked at after its journal was read, it knows every secret that is said there.
         let state = self.read(cell).await?;
@@ -343,8 +337,8 @@ struct Founding<'a> {
     family: (&'a RunId, &'a [No]),
     /// Those who asked for what the original does.
     requesters: Vec<String>,
-    /// What was done in the original after what is copied of it.
-    done: Vec<String>,
+    /// What was done in the original after what is copied of it, and before the original.
+    done: Past,
     seed: String,
     epoch: String,
     now: Millis,
@@ -381,7 +375,8 @@ impl Founding<'_> {
             started.epoch.clone_from(&self.epoch);
             started.requesters.clone_from(&self.requesters);
             started.known = Some(Box::new(self.who.known.clone()));
-            started.descent = Some(Box::new(Descent { family: self.family.0.clone(), copied }));
+            let (family, done) = (self.family.0.clone(), self.done.done.clone());
+            started.descent = Some(Box::new(Descent { family, copied, done }));
         }
         // What its nonces are drawn from is its own, and hidden where what it begins with tells of a secret.
         if let Event::Answered { seed, .. } = &mut event {
@@ -395,7 +390,7 @@ impl Founding<'_> {
             // Whoever is asked here what was refused elsewhere is told (K11).
             if open.contains(&question.ordinal) {
                 question.tell_of(question.refused_by(self.family.1));
-                question.tell_done(&self.done);
+                self.done.tell(question);
             }
         }
         unkeyed(event)

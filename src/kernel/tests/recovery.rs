@@ -9,7 +9,7 @@ use super::brought::{by, chiefs, mine, open};
 use super::cast::{forever, graph, human, sequence, step, support, terms};
 use super::stage::{Act, Stage, answers, calls, hands_to, play, returns, says};
 use crate::kernel::workflow::{Condition, Gate, Workflow};
-use crate::kernel::{Effect, Event, Kind, Millis, carried_out, plan, secret};
+use crate::kernel::{Done, Effect, Event, Kind, Millis, carried_out, plan, secret};
 
 fn charges() -> Act {
     calls("", [("c1", "charge", json!({"id": 1}))])
@@ -195,13 +195,18 @@ fn marked(mut workflow: Workflow) -> Workflow {
     secret::noticed(workflow)
 }
 
+/// What was done in a run, in the words in which its forks tell of it.
+fn done_in(stage: &Stage) -> Vec<String> {
+    carried_out(&stage.run, &stage.journal, 0).done.iter().map(Done::words).collect()
+}
+
 #[test]
 fn what_was_done_is_told_without_what_is_marked_in_it_and_says_where_it_was_cut() {
     let workflow = marked(sequence(vec![step("a")]));
     let mut stage = Stage::open(&workflow, "Hello");
     let arguments = json!({"card": "4929-canary", "pin": "7q-canary", "words": "w".repeat(300)});
     stage.perform([calls("", [("c1", "charge", arguments)]), returns("c1", json!("ok"))]);
-    let done = carried_out(&stage.run, &stage.journal, 0);
+    let done = done_in(&stage);
     assert!(done.len() == 1 && !done[0].contains("canary"), "{done:?}");
     assert!(done[0].contains("••• (11 characters)") && done[0].ends_with('…'), "{done:?}");
 }
@@ -214,7 +219,7 @@ fn what_was_done_is_told_without_what_was_confided_to_the_run_wherever_that_was_
     let asks = json!({"prompt": "Your PIN?", "response_schema": schema});
     // By itself, as a name, and where what is told is cut in the middle of it.
     let cut = format!("{} {pin}", "w".repeat(180));
-    for arguments in [json!({"id": pin}), json!({pin: 1}), json!({"memo": cut})] {
+    for arguments in [json!({"card": pin}), json!({pin: 1}), json!({"memo": cut})] {
         let mut stage = Stage::open(&sequence(vec![step("a")]), "Hello");
         let asks = calls("", [("c0", "request_user_input", asks.clone())]);
         stage.perform([asks, answers(1, json!({"pin": pin}))]);
@@ -222,8 +227,12 @@ fn what_was_done_is_told_without_what_was_confided_to_the_run_wherever_that_was_
             calls("", [("c1", "charge", arguments.clone())]),
             returns("c1", json!("ok")),
         ]);
-        let done = carried_out(&stage.run, &stage.journal, 0);
-        assert!(done.len() == 1 && done[0].contains("•••"), "{arguments}: {done:?}");
+        let done = done_in(&stage);
+        assert!(
+            done.len() == 1 && done[0].contains("•••"),
+            "{arguments}: {done:?}\n{}",
+            stage.told
+        );
         assert!(!done[0].contains("zebra"), "{arguments}: {done:?}");
     }
 }

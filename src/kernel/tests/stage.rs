@@ -12,9 +12,9 @@ use super::script::tell;
 pub(super) use super::script::{Act, answers, calls, directs, hands_to, returns, says};
 use crate::kernel::workflow::Gate;
 use crate::kernel::{
-    Answer, AttemptFault, Command, Decision, Declined, Earlier, Effect, Event, Failure, Follows,
-    Millis, Operator, Principal, Purpose, Recorded, Reply, RequestId, Role, Run, RunId, SessionId,
-    Spent, Started, Status, ToolFault, Version, Workflow, apply, plan, start,
+    Answer, AttemptFault, Command, Decision, Declined, Descent, Done, Earlier, Effect, Event,
+    Failure, Follows, Millis, Operator, Principal, Purpose, Recorded, Reply, RequestId, Role, Run,
+    RunId, SessionId, Spent, Started, Status, ToolFault, Version, Workflow, apply, plan, start,
 };
 
 pub(super) const STEM: &str = "01k9zq3v7m8n4p5r6s7t8v9w0x";
@@ -90,8 +90,19 @@ impl Stage {
 
     /// A run whose start brings gates, under what an operator says.
     pub(super) fn open_under(workflow: &Workflow, gates: Vec<Gate>, operator: Operator) -> Self {
+        Self::begun(workflow, Started { gates, ..started("Hello".into()) }, operator)
+    }
+
+    /// A fork from the very beginning of a run, whose start brought gates, and which is told what was done there.
+    pub(super) fn open_forked(workflow: &Workflow, gates: Vec<Gate>, done: Vec<Done>) -> Self {
+        let descent = Some(Box::new(Descent { family: RunId::fresh(STEM), copied: 1, done }));
+        let started = Started { descent, gates, ..started("Hello".into()) };
+        Self::begun(workflow, started, Operator::default())
+    }
+
+    fn begun(workflow: &Workflow, started: Started, operator: Operator) -> Self {
         let workflow = Arc::new(workflow.clone());
-        let started = Started { gates, workflow: workflow.name.clone(), ..started("Hello".into()) };
+        let started = Started { workflow: workflow.name.clone(), ..started };
         let world = (Earlier::default(), Arc::new(operator));
         let (run, events) =
             start(RunId::fresh(STEM), workflow, started, world, Millis(0)).expect("starts");

@@ -47,11 +47,13 @@ impl Note {
                 let head = format!("the head of {leaves} leaves of {origin}, root {root}");
                 format!("{head}: the log is signed from what it holds")
             }
-            Self::Halted { halt, what, reason, .. } => format!("{halt}: {what}: {reason}"),
             Self::HaltReleased { halt, what, reason, .. } if reason.is_empty() => {
                 format!("{halt}: {what}")
             }
-            Self::HaltReleased { halt, what, reason, .. } => format!("{halt}: {what}: {reason}"),
+            Self::Halted { halt, what, reason, .. }
+            | Self::HaltReleased { halt, what, reason, .. } => {
+                format!("{halt}: {what}: {reason}")
+            }
             Self::Renewed { epoch, runs } => format!("{runs} runs, epoch {epoch}"),
             Self::Rewound { run, had, has, deeds } => rewound(run.as_ref(), (*had, *has), deeds),
             Self::Exported { run, secrets } => {

@@ -16,8 +16,8 @@ use crate::store::index_entries::IndexEntries;
 use crate::store::keys;
 
 /// Reads everything, checks everything, and says what it found.
-pub(super) fn verify(view: View<'_>, store: &Path) -> Result<StoreReport, Fault> {
-    let mut audit = Audit::new("sled", codec::CHAINED);
+pub(super) fn verify(view: View<'_>, (store, format): (&Path, u8)) -> Result<StoreReport, Fault> {
+    let mut audit = Audit::new("sled", format);
     let before = Counts::read(view)?;
     runs(view, &mut audit)?;
     // A run that cannot be read is told by name and not counted, and a store that is written to

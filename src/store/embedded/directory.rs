@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failpoint;
 use crate::store::beside::{self, Beside};
-use crate::store::config::OpenError;
+use crate::store::config::{OpenError, StoreConfig};
 
 /// The format of the directory: layout, keys and records together.
 const FORMAT: &str = "holdpoint store 3";
@@ -86,7 +86,8 @@ struct Holder {
 
 impl Directory {
     /// Takes the directory, and makes it if it is not there.
-    pub(super) fn take(path: &Path, reserve_bytes: u64) -> Result<Self, OpenError> {
+    pub(super) fn take(config: &StoreConfig) -> Result<Self, OpenError> {
+        let StoreConfig { dir: path, reserve_bytes, is_only_looked_at, .. } = config;
         let fail = |source| OpenError::of(path, source);
         fs::create_dir_all(path).map_err(fail)?;
         let lock = lock(path)?;
@@ -100,21 +101,22 @@ impl Directory {
         let needed = reserve_bytes / 4;
         if free < needed {
             return Err(OpenError::NoSpace {
-                path: path.to_path_buf(),
+                path: path.clone(),
                 free_mib: free >> 20,
                 needed_mib: needed >> 20,
             });
         }
-        let directory = Self { path: path.to_path_buf(), found, lock: Mutex::new(Some(lock)) };
+        let mut directory = Self { path: path.clone(), found, lock: Mutex::new(Some(lock)) };
         match found {
             Found::Nothing => replace(path, "format", UNFINISHED.as_bytes()).map_err(fail)?,
             // Before anything is written: no build that cannot unpack may open what is packed.
-            Found::Unpacked => {
+            Found::Unpacked if !is_only_looked_at => {
                 failpoint::hit("store.before_packing");
                 replace(path, "format", FORMAT.as_bytes()).map_err(fail)?;
                 failpoint::hit("store.after_packing");
+                directory.found = Found::Whole;
             }
-            Found::Older | Found::Whole => {}
+            Found::Unpacked | Found::Older | Found::Whole => {}
         }
         directory.clear_leftovers().map_err(fail)?;
         Ok(directory)
@@ -128,6 +130,16 @@ impl Directory {
     /// Whether the store in it is of the format before, and is to be taken over.
     pub(super) fn is_older(&self) -> bool {
         self.found == Found::Older
+    }
+
+    /// Whether what is written to the tree is packed.
+    pub(super) fn packs(&self) -> bool {
+        self.found != Found::Unpacked
+    }
+
+    /// The number of its format.
+    pub(super) fn format(&self) -> u8 {
+        if self.packs() { 3 } else { 2 }
     }
 
     /// The data directory.

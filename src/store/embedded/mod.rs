@@ -90,7 +90,7 @@ pub(super) struct EmbeddedJournal {
 impl EmbeddedJournal {
     /// Opens the store in a directory. Blocks: a large log takes a second to read.
     pub(super) fn open(config: &StoreConfig) -> Result<Self, OpenError> {
-        let directory = Directory::take(&config.dir, config.reserve_bytes)?;
+        let directory = Directory::take(config)?;
         let database = Database::open(config, directory)?;
         let failed = |source| OpenError::of(&config.dir, source);
         let mut wal = replayed(config, &database)?;
@@ -420,7 +420,8 @@ impl Journal for EmbeddedJournal {
 
     async fn verify(&self) -> Result<StoreReport, Fault> {
         let store = self.database.directory.store();
-        self.ask(move |view| audit::verify(view, &store)).await
+        let format = self.database.directory.format();
+        self.ask(move |view| audit::verify(view, (&store, format))).await
     }
 
     fn evidence(&self) -> &dyn Evidence {

@@ -38,6 +38,8 @@ pub(super) struct Tree {
     db: Db,
     /// Our own handle of sled's log: `flush` writes it but does not make it durable.
     log: Arc<File>,
+    /// Whether records are packed here from now on. Those that were are unpacked in any case.
+    packs: bool,
 }
 
 impl Tree {
@@ -64,21 +66,21 @@ impl Tree {
                 return Err(OpenError::Damaged { dir: dir(), what });
             }
         };
-        Self::with_log(db, &path)
+        Self::with_log(db, &path, directory.packs())
     }
 
-    fn with_log(db: Db, path: &Path) -> Result<Self, OpenError> {
+    fn with_log(db: Db, path: &Path, packs: bool) -> Result<Self, OpenError> {
         let path = path.join("db");
         let log = OpenOptions::new().write(true).open(&path);
         let log = log.map_err(|source| OpenError::of(&path, source))?;
-        Ok(Self { db, log: Arc::new(log) })
+        Ok(Self { db, log: Arc::new(log), packs })
     }
 
     /// A tree of its own for a test.
     #[cfg(test)]
     pub(super) fn temporary() -> Self {
         let config = ::sled::Config::new().temporary(true);
-        Self::with_log(config.open().unwrap(), &config.get_path()).unwrap()
+        Self::with_log(config.open().unwrap(), &config.get_path(), true).unwrap()
     }
 
     /// What lies at a key.
@@ -90,7 +92,7 @@ impl Tree {
     /// Puts a value at a key, or empties it. Durable only after [`Tree::sync`].
     pub(super) fn set(&self, key: &[u8], value: Option<&Bytes>) -> Result<(), Fault> {
         let outcome = match value {
-            Some(value) => match packed(key, value) {
+            Some(value) => match self.packs.then(|| packed(key, value)).flatten() {
                 Some(packed) => self.db.insert(key, packed),
                 None => self.db.insert(key, value),
             },

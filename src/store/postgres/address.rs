@@ -2,9 +2,31 @@
 //! nothing else.
 
 use std::path::PathBuf;
-use std::str::FromStr as _;
+use std::str::FromStr;
 
-use crate::store::postgres::config::Durability;
+/// What the operator says of what the server does with what it has acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It has it on several machines before it answers: a synchronous standby is demanded.
+    Replicated,
+    /// It has it on its own disk.
+    Single,
+    /// The platform keeps it, in its own way: nothing but `synchronous_commit` is looked at.
+    Platform,
+}
+
+impl FromStr for Durability {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "replicated" => Ok(Self::Replicated),
+            "single" => Ok(Self::Single),
+            "platform" => Ok(Self::Platform),
+            other => Err(format!("`{other}` is none of `replicated`, `single` and `platform`")),
+        }
+    }
+}
 
 /// How an address looks.
 pub(super) const FORM: &str = "it is `postgres://USER:PASSWORD@HOST:PORT/DATABASE`";

@@ -13,10 +13,10 @@ use tokio_postgres::{AsyncMessage, Client, Notification, Row};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::ports::Fault;
-use crate::store::postgres::config::{PostgresConfig, PostgresError};
+use crate::store::postgres::config::PostgresConfig;
+use crate::store::postgres::error::PostgresError;
 use crate::store::postgres::faults::{fault, is_unknown, refused};
-use crate::store::postgres::hosts::{self, Found, Histories, History};
-use crate::store::postgres::schema;
+use crate::store::postgres::hosts::{Histories, History};
 use crate::store::postgres::slots::{Purpose, Slot, Slots};
 use crate::store::postgres::steps::Steps;
 pub(super) use crate::store::postgres::steps::{PATIENCE, Param};
@@ -36,7 +36,7 @@ pub(super) type Heard = Arc<dyn Fn(&Notification) + Send + Sync>;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) client: Client,
-    history: Option<History>,
+    pub(super) history: Option<History>,
     /// The server has said of something it committed that it may be lost.
     is_doubtful: Arc<AtomicBool>,
     /// Says so when nobody has it any more.
@@ -57,14 +57,18 @@ pub(super) struct Connections {
     idle: Mutex<Vec<Line>>,
     permits: Semaphore,
     /// How many there are at most, whatever became of them.
-    slots: Slots,
-    histories: Arc<Histories>,
+    pub(super) slots: Slots,
+    pub(super) histories: Arc<Histories>,
     /// Why the last attempt to reach it failed, if it did.
     away: Mutex<Option<String>>,
     /// Whether any came through.
     was_reached: AtomicBool,
     /// What is wrong with what it leads to, if anything was when that was last looked at.
-    unfit: Mutex<Option<String>>,
+    pub(super) unfit: Mutex<Option<String>>,
+    /// Which hosts take writes with nothing to say which of them is meant, if any did when all were last heard.
+    pub(super) doubled: Mutex<Option<String>>,
+    /// Held by the look that waits for those that are slow to answer: there is one.
+    pub(super) looking: Arc<Semaphore>,
     /// What it says of having no room for what is written, if it said so last.
     full: Mutex<Option<String>>,
     /// What no sign of life came through for, if the last one did not and that is known.
@@ -93,6 +97,8 @@ impl Connections {
             away: Mutex::default(),
             was_reached: AtomicBool::new(false),
             unfit: Mutex::default(),
+            doubled: Mutex::default(),
+            looking: Arc::new(Semaphore::new(1)),
             full: Mutex::default(),
             stuck: Mutex::default(),
             closed: CancellationToken::new(),
@@ -141,15 +147,26 @@ impl Connections {
 
     /// What is wrong with the database, if anything was when it was last looked at.
     pub(super) fn unfit(&self) -> Option<String> {
-        self.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let unfit = || self.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.doubled().or_else(unfit)
+    }
+
+    /// Whether any connection came through.
+    pub(super) fn was_reached(&self) -> bool {
+        self.was_reached.load(Ordering::Relaxed)
     }
 
     /// Whether it was reached, as somebody has just found out. That it went is told here, before all that fails for it; of
-    /// one that was never reached whoever waits for it tells.
+    /// one that was never reached whoever waits for it tells. While there are two of it, it is neither there nor away: one
+    /// question is asked over what is open, and another of both.
     pub(super) fn found(&self, why_not: Option<String>) {
+        if self.doubled().is_some() {
+            *self.away.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            return;
+        }
         let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
         let was_reached = match &why_not {
-            Some(_) => self.was_reached.load(Ordering::Relaxed),
+            Some(_) => self.was_reached(),
             None => self.was_reached.swap(true, Ordering::Relaxed),
         };
         match (&*away, &why_not) {
@@ -160,61 +177,6 @@ impl Connections {
             (None | Some(_), Some(_) | None) => {}
         }
         *away = why_not;
-    }
-
-    /// Looks at what every new connection is looked at for: settings are changed, rights taken away and tables altered
-    /// while somebody is connected, too. Where there are several hosts, all are asked who of them takes writes now.
-    pub(super) async fn look(&self) -> Result<(), Fault> {
-        if self.config.server.get_hosts().len() > 1 {
-            let looked = self.open(None, Purpose::Work).await;
-            let error = match looked {
-                // It was opened to look, and is one more than those that are lent: kept, they would grow with every look.
-                Ok(_) => None,
-                // What is open goes on: nothing more is decided over it, or it would be decided elsewhere as well.
-                Err(error @ PostgresError::Twins { .. }) => Some(error.to_string()),
-                Err(error) if error.may_pass() => return Err(away(&error)),
-                Err(error) => Some(error.to_string()),
-            };
-            self.judged(error);
-            return Ok(());
-        }
-        let mut lent = self.lend().await?;
-        let checked = tokio::time::timeout(PATIENCE, schema::check(&self.config, lent.client()?));
-        let error = match checked.await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) if error.is_away() => {
-                return Err(Fault::Retriable(error.to_string()));
-            }
-            Ok(Err(error)) => {
-                if matches!(error, PostgresError::Standby { .. }) {
-                    // Another one takes writes now: whoever connects anew is led there.
-                    lent.line = None;
-                }
-                Some(error.to_string())
-            }
-            Err(_) => {
-                // Its answer may come when nobody waits for it.
-                lent.line = None;
-                return Err(Lost::Late.into());
-            }
-        };
-        self.judged(error);
-        Ok(())
-    }
-
-    /// What is wrong with the database, as somebody has just looked.
-    fn judged(&self, error: Option<String>) {
-        let before = {
-            let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *unfit, error.clone())
-        };
-        match (before, error) {
-            (None, Some(error)) => {
-                tracing::error!(%error, "the database is not to be trusted with anything any more");
-            }
-            (Some(_), None) => tracing::info!("the database is as it should be again"),
-            (Some(_), Some(_)) | (None, None) => {}
-        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -235,7 +197,10 @@ impl Connections {
     /// Opens a connection, and looks at what it leads to.
     pub(super) async fn connect(&self, heard: Option<Heard>) -> Result<Line, PostgresError> {
         let opened = self.open(heard, Purpose::Work).await;
-        self.found(opened.as_ref().err().map(ToString::to_string));
+        match &opened {
+            Err(error @ PostgresError::Twins { .. }) => self.tell_doubled(Some(error.to_string())),
+            Ok(_) | Err(_) => self.found(opened.as_ref().err().map(ToString::to_string)),
+        }
         opened
     }
 
@@ -245,46 +210,18 @@ impl Connections {
         heard: Option<Heard>,
         purpose: Purpose,
     ) -> Result<Line, PostgresError> {
-        let hosts = self.config.hosts();
-        let asking = hosts
-            .iter()
-            .enumerate()
-            .map(|(at, host)| self.ask_host((at, host), heard.clone(), Some(purpose)));
-        hosts::choose(asking, &self.histories).await
-    }
-
-    /// Asks one host whether it is fit to be used; without a purpose, whatever is there.
-    async fn ask_host(
-        &self,
-        (at, host): (usize, &PostgresConfig),
-        heard: Option<Heard>,
-        purpose: Option<Purpose>,
-    ) -> Result<Found<Line>, PostgresError> {
-        let crowded = || PostgresError::Unanswered { place: host.place() };
-        let asked = async {
-            let slot = match purpose {
-                Some(purpose) => Some(self.slots.take(at, purpose).await.ok_or_else(crowded)?),
-                None => None,
-            };
-            let mut line = reach(host, heard, slot).await?;
-            if purpose.is_some() {
-                schema::check(&self.config, &line.client).await?;
-            }
-            line.history = schema::history(&line.client).await;
-            Ok(Found { history: line.history, line, host: at, place: host.place() })
-        };
-        let late = || PostgresError::Away {
-            place: host.place(),
-            why: "it takes too long to answer".into(),
-        };
-        tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err(late()))
+        let mut answers = self.ask_all(heard.as_ref(), Some(purpose), self.patience());
+        answers.wait(&self.histories).await;
+        let at = self.choose(&mut answers).await?;
+        Ok(answers.into_line(at))
     }
 
     /// The same, of a database that may not have our tables yet.
     pub(super) async fn reach(&self) -> Result<Line, PostgresError> {
-        let hosts = self.config.hosts();
-        let asking = hosts.iter().enumerate().map(|host| self.ask_host(host, None, None));
-        hosts::choose(asking, &self.histories).await
+        let mut answers = self.ask_all(None, None, self.patience());
+        answers.wait(&self.histories).await;
+        let at = answers.choose(&self.histories)?;
+        Ok(answers.into_line(at))
     }
 
     /// A connection, new or old.
@@ -392,6 +329,11 @@ impl Lent<'_> {
         Ok(())
     }
 
+    /// Lets the connection go: nobody is to use it any more.
+    pub(super) fn give_up(&mut self) {
+        self.line = None;
+    }
+
     /// Begins a transaction of several steps.
     pub(super) async fn begin(&mut self) -> Result<Steps<'_>, Fault> {
         let Self { line, is_torn, .. } = self;
@@ -418,7 +360,7 @@ impl Drop for Lent<'_> {
 
 /// Connects to a host, which may be anything. Its place is taken until it has ended, which one that was given up does when
 /// the database has answered.
-async fn reach(
+pub(super) async fn reach(
     config: &PostgresConfig,
     heard: Option<Heard>,
     slot: Option<Slot>,

@@ -5,7 +5,12 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
 use crate::ports::Fault;
-use crate::store::postgres::config::PostgresError;
+use crate::store::postgres::error::PostgresError;
+
+/// Nobody is let in any more.
+pub(super) fn closed() -> Fault {
+    Fault::Retriable("the store is closed".into())
+}
 
 /// Whether nobody knows if what was asked was done: the connection went, or the server was going.
 pub(super) fn is_unknown(error: &Error) -> bool {

@@ -6,8 +6,8 @@ use tokio_postgres::types::Type;
 
 use crate::ports::{Fault, Incarnation};
 use crate::store::postgres::PostgresJournal;
-use crate::store::postgres::config::{PostgresError, READS, WRITES};
 use crate::store::postgres::connections::Lost;
+use crate::store::postgres::error::{PostgresError, READS, WRITES};
 use crate::store::postgres::faults::refused;
 use crate::store::postgres::reader::{get, number};
 use crate::store::postgres::replicas::TTL_MS;

@@ -13,7 +13,7 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
-use crate::store::postgres::config::PostgresError;
+use crate::store::postgres::error::PostgresError;
 
 /// How long others are waited for.
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +25,19 @@ struct Waits {
 }
 
 const WAITS: Waits = Waits { found: Duration::from_millis(250), refused: Duration::from_secs(5) };
-/// The same for whoever has used none yet: what is found first stays theirs, so one that is slow is waited for.
-const FIRST: Waits = Waits { found: Duration::from_secs(2), refused: WAITS.refused };
+/// How long a host that says nothing is waited for by whoever has used none yet, and by the look that nobody waits for: to
+/// be let in, and then to hear who is there. Over a line on which every reply takes most of a second both come through; a
+/// host that is silent for longer is as good as stopped, and a start does not wait for it for ever.
+pub(super) const SILENT: Duration = Duration::from_secs(10);
+/// What whoever has used none yet waits for: all of them, for each answers, refuses or is given up within this. What is
+/// found first stays theirs, and a copy of it behind a slow line would go on without them.
+const FIRST: Waits = Waits { found: SILENT.saturating_mul(2), refused: WAITS.refused };
 /// For how long a server with an older history, or another one with the same, is passed over: a keeper stops one that woke
 /// within half of that. One that is still the only one then was put there by somebody, and what it lacks is noticed.
 const PASSED_OVER: Duration = Duration::from_mins(1);
 
 /// Which history a server tells: each promotion begins another, with a higher number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct History {
     /// The cluster, which all its servers have in common.
     pub(super) system: i64,
@@ -47,6 +52,12 @@ impl History {
     /// Whether this one was over when the other began.
     fn is_before(self, other: Self) -> bool {
         self.system == other.system && self.timeline < other.timeline
+    }
+
+    /// Whether two servers tell this one.
+    fn is_twin(self, other: Self) -> bool {
+        let is_same = (self.system, self.timeline) == (other.system, other.timeline);
+        is_same && self.started != other.started
     }
 }
 
@@ -73,71 +84,118 @@ impl<T> Found<T> {
     }
 }
 
-/// Waits for the first that is fit, and a moment longer for a better one.
-pub(super) async fn choose<T, Asking>(
-    asking: impl IntoIterator<Item = Asking>,
-    histories: &Histories,
-) -> Result<T, PostgresError>
-where
-    Asking: Future<Output = Result<Found<T>, PostgresError>>,
-{
-    let waits = if histories.is_used() { WAITS } else { FIRST };
-    let (best, hosts) = latest(found(asking, waits).await?)?;
-    histories.admit((best.history, &hosts), &best.place, Instant::now())?;
-    Ok(best.line)
+/// What hosts that were asked at once have answered so far.
+#[derive(Debug)]
+pub(super) struct Answers<T, Asking> {
+    asking: FuturesUnordered<Asking>,
+    /// Those that are fit, in the order in which they answered.
+    fit: Vec<Found<T>>,
+    /// Why others are not.
+    worst: Option<PostgresError>,
 }
 
-/// Those that are fit, in the order in which they answered; one at least.
-async fn found<T, Asking>(
-    asking: impl IntoIterator<Item = Asking>,
-    waits: Waits,
-) -> Result<Vec<Found<T>>, PostgresError>
+impl<T, Asking> Answers<T, Asking>
 where
     Asking: Future<Output = Result<Found<T>, PostgresError>>,
 {
-    let mut asking: FuturesUnordered<_> = asking.into_iter().collect();
-    let (mut fit, mut worst): (Vec<Found<T>>, Option<PostgresError>) = (Vec::new(), None);
-    let mut until: Option<Instant> = None;
-    loop {
-        let answer = match until {
-            None => asking.next().await,
-            Some(until) => match tokio::time::timeout_at(until, asking.next()).await {
-                Ok(answer) => answer,
-                Err(_) => break,
-            },
-        };
-        match answer {
-            None => break,
-            Some(Ok(found)) => {
-                let soon = Instant::now() + waits.found;
-                until = Some(until.map_or(soon, |until| until.min(soon)));
-                fit.push(found);
+    pub(super) fn of(asking: impl IntoIterator<Item = Asking>) -> Self {
+        Self { asking: asking.into_iter().collect(), fit: Vec::new(), worst: None }
+    }
+
+    /// Waits for the first that is fit, and a moment longer for a better one.
+    pub(super) async fn wait(&mut self, histories: &Histories) {
+        self.wait_for(if histories.is_used() { WAITS } else { FIRST }).await;
+    }
+
+    async fn wait_for(&mut self, waits: Waits) {
+        let (mut until, mut is_found): (Option<Instant>, bool) = (None, false);
+        loop {
+            let answer = match until {
+                None => self.asking.next().await,
+                Some(until) => match tokio::time::timeout_at(until, self.asking.next()).await {
+                    Ok(answer) => answer,
+                    Err(_) => return,
+                },
+            };
+            let Some(answer) = answer else { return };
+            let now = Instant::now();
+            if answer.is_ok() && !is_found {
+                // A no that came before does not shorten it.
+                (until, is_found) = (Some(now + waits.found), true);
             }
-            Some(Err(error)) => {
-                until.get_or_insert_with(|| Instant::now() + waits.refused);
-                if worst.as_ref().is_none_or(|worst| weight(&error) > weight(worst)) {
-                    worst = Some(error);
+            until.get_or_insert(now + waits.refused);
+            self.take(answer);
+        }
+    }
+
+    /// Waits for all of them: each is given up in its time.
+    pub(super) async fn wait_for_all(&mut self) {
+        while let Some(answer) = self.asking.next().await {
+            self.take(answer);
+        }
+    }
+
+    fn take(&mut self, answer: Result<Found<T>, PostgresError>) {
+        match answer {
+            Ok(found) => self.fit.push(found),
+            Err(error) => {
+                if self.worst.as_ref().is_none_or(|worst| weight(&error) > weight(worst)) {
+                    self.worst = Some(error);
                 }
             }
         }
     }
-    if fit.is_empty() { Err(worst.unwrap_or(PostgresError::Woken)) } else { Ok(fit) }
+
+    /// Whether nobody is waited for any more.
+    pub(super) fn are_all(&self) -> bool {
+        self.asking.is_empty()
+    }
+
+    /// Uses one of them from now on; which of those that are fit.
+    pub(super) fn choose(&mut self, histories: &Histories) -> Result<usize, PostgresError> {
+        if self.fit.is_empty() {
+            return Err(self.worst.take().unwrap_or(PostgresError::Woken));
+        }
+        let (at, best, hosts) = latest(&self.fit)?;
+        histories.admit((best.history, &hosts), &best.place, Instant::now())?;
+        Ok(at)
+    }
+
+    /// What leads to one of those that are fit.
+    pub(super) fn into_line(mut self, at: usize) -> T {
+        self.fit.swap_remove(at).line
+    }
+
+    /// Why none of those that are fit could be used, where that is so: two of them take writes.
+    pub(super) fn doubt(&self) -> Option<PostgresError> {
+        (!self.fit.is_empty()).then(|| latest(&self.fit).err()).flatten()
+    }
+
+    /// Those that take writes with one history, and none of which is another's other name. Another cluster is none of them,
+    /// nor is what does not tell its history: nobody has gone on from one in the other.
+    pub(super) fn twins(&self) -> Vec<(History, &Found<T>)> {
+        let last: Vec<_> = last(&self.fit).filter_map(|one| Some((one.history?, one))).collect();
+        let is_one = |history: History| last.iter().any(|(other, _)| history.is_twin(*other));
+        last.iter().filter(|(history, _)| is_one(*history)).copied().collect()
+    }
 }
 
-/// The one with the latest history, and all the hosts that lead there. None where two take writes and neither is the
-/// later one: what is decided at one of them is open at the other, and would be done twice.
-fn latest<T>(mut fit: Vec<Found<T>>) -> Result<(Found<T>, BTreeSet<usize>), PostgresError> {
+/// Those of which none is known to be over.
+fn last<T>(fit: &[Found<T>]) -> impl Iterator<Item = &Found<T>> {
+    fit.iter().filter(|one| !fit.iter().any(|other| one.is_before(other)))
+}
+
+/// The one with the latest history, by its place, and all the hosts that lead there. None where two take writes and neither
+/// is the later one: what is decided at one of them is open at the other, and would be done twice.
+fn latest<T>(fit: &[Found<T>]) -> Result<(usize, &Found<T>, BTreeSet<usize>), PostgresError> {
     let is_latest =
         |one: &Found<T>| fit.iter().all(|other| other.is_same(one) || other.is_before(one));
-    let Some(at) = fit.iter().position(is_latest) else {
-        let last = fit.iter().filter(|one| !fit.iter().any(|other| one.is_before(other)));
-        let places: Vec<_> = last.map(|one| one.place.as_str()).collect();
+    let Some((at, best)) = fit.iter().enumerate().find(|(_, one)| is_latest(one)) else {
+        let places: Vec<_> = last(fit).map(|one| one.place.as_str()).collect();
         return Err(PostgresError::Twins { places: places.join(" and ") });
     };
-    let best = fit.swap_remove(at);
-    let same = fit.iter().filter(|other| other.is_same(&best)).map(|other| other.host);
-    let hosts = same.chain([best.host]).collect();
-    Ok((best, hosts))
+    let same = fit.iter().filter(|other| other.is_same(best)).map(|other| other.host);
+    Ok((at, best, same.collect()))
 }
 
 /// Of several reasons the one that a person can do most about is told.
@@ -207,7 +265,7 @@ impl Used {
 
 impl Histories {
     /// Whether any was used.
-    fn is_used(&self) -> bool {
+    pub(super) fn is_used(&self) -> bool {
         !self.0.lock().unwrap_or_else(PoisonError::into_inner).hosts.is_empty()
     }
 
@@ -244,6 +302,7 @@ impl Histories {
 #[cfg(test)]
 mod tests {
     use futures::future::BoxFuture;
+    use tokio::sync::oneshot;
 
     use super::*;
 
@@ -294,7 +353,10 @@ mod tests {
     }
 
     async fn chosen(asking: Vec<Asking>, waits: Waits) -> Result<&'static str, PostgresError> {
-        latest(found(asking, waits).await?).map(|(best, _)| best.line)
+        let mut answers = Answers::of(asking);
+        answers.wait_for(waits).await;
+        let at = answers.choose(&Histories::default())?;
+        Ok(answers.into_line(at))
     }
 
     #[tokio::test]
@@ -331,18 +393,77 @@ mod tests {
         let other = Some(History { system: 8, ..at(4) });
         for second in [copy(9), other, None] {
             let both = vec![one("one", 0, copy(4)), one("two", 1, second)];
-            let told = latest(both).map(drop).unwrap_err();
+            let told = latest(&both).map(drop).unwrap_err();
             assert!(matches!(&told, PostgresError::Twins { places } if places == "one and two"));
             assert!(told.may_pass() && !told.is_away(), "it is waited for: {told}");
         }
         // Another that was promoted since is later than both.
         let all =
             vec![one("one", 0, copy(4)), one("two", 1, copy(9)), one("three", 2, Some(at(5)))];
-        assert_eq!(latest(all).unwrap().0.line, "three");
+        assert_eq!(latest(&all).unwrap().1.line, "three");
         // Two names of one server are no two servers.
         let names = vec![one("one", 0, copy(4)), one("two", 1, copy(4))];
-        let (best, hosts) = latest(names).unwrap();
+        let (_, best, hosts) = latest(&names).unwrap();
         assert_eq!((best.line, hosts), ("one", BTreeSet::from([0, 1])));
+    }
+
+    /// A standby, one that takes writes, and a copy of it behind a slow line, which answers when that is said.
+    fn with_a_slow_copy() -> (Vec<Asking>, oneshot::Sender<()>) {
+        let (answer, answers) = oneshot::channel();
+        let copy = |started| Some(History { started, ..at(4) });
+        let quick: Asking = Box::pin(async move { Ok(one("one", 0, copy(4))) });
+        let slow: Asking = Box::pin(async move {
+            answers.await.unwrap();
+            Ok(one("two", 1, copy(9)))
+        });
+        (vec![fails(standby()), quick, slow], answer)
+    }
+
+    #[tokio::test]
+    async fn whoever_has_used_none_waits_for_each_host_that_may_still_answer() {
+        // A host that said no does not shorten what another is given.
+        let waits = Waits { refused: Duration::ZERO, ..FIRST };
+        let (asking, answer) = with_a_slow_copy();
+        let later = async {
+            let moment = Duration::from_millis(5);
+            tokio::time::timeout(moment, std::future::pending::<()>()).await.unwrap_err();
+            answer.send(())
+        };
+        let (told, sent) = tokio::join!(chosen(asking, waits), later);
+        assert!(matches!(told, Err(PostgresError::Twins { .. })), "{told:?}");
+        sent.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_copy_behind_a_slow_line_holds_nobody_up_and_is_heard_all_the_same() {
+        let (asking, answer) = with_a_slow_copy();
+        let mut answers = Answers::of(asking);
+        answers.wait_for(Waits { found: Duration::ZERO, refused: EVER }).await;
+        assert!(answers.doubt().is_none() && !answers.are_all() && answers.twins().is_empty());
+        answer.send(()).unwrap();
+        answers.wait_for_all().await;
+        assert!(matches!(answers.doubt(), Some(PostgresError::Twins { .. })));
+        assert!(answers.are_all() && answers.twins().len() == 2);
+    }
+
+    #[tokio::test]
+    async fn two_that_take_writes_with_one_history_are_twins_and_no_others_are() {
+        let copy = |started| Some(History { started, ..at(4) });
+        let twins = async |all: Vec<Found<&'static str>>| {
+            let asking: Vec<Asking> =
+                all.into_iter().map(|one| -> Asking { Box::pin(async move { Ok(one) }) }).collect();
+            let mut answers = Answers::of(asking);
+            answers.wait_for_all().await;
+            answers.twins().into_iter().map(|(history, _)| history).collect::<BTreeSet<_>>()
+        };
+        let both = twins(vec![one("one", 0, copy(4)), one("two", 1, copy(9))]).await;
+        assert_eq!(both.len(), 2);
+        // Another cluster, what tells nothing, another name and one that was promoted since are none.
+        let other = Some(History { system: 8, ..at(4) });
+        for second in [other, None, copy(4), Some(at(5))] {
+            let none = twins(vec![one("one", 0, copy(4)), one("two", 1, second)]).await;
+            assert_eq!(none, BTreeSet::new(), "{second:?}");
+        }
     }
 
     /// Whether a server that was found at those hosts is used.

@@ -14,6 +14,7 @@ mod copied_columns;
 mod desk_marks;
 mod desks;
 mod difference;
+mod error;
 mod evidence;
 mod faults;
 mod gate;
@@ -22,6 +23,7 @@ mod hints;
 mod hosts;
 mod indexes;
 mod links;
+mod looks;
 mod lost;
 mod marks;
 mod notes;
@@ -36,6 +38,7 @@ mod slots;
 mod standby;
 mod steps;
 mod tls;
+mod twins;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -44,8 +47,10 @@ use async_trait::async_trait;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_postgres::types::Type;
 
+pub use self::address::Durability;
 pub(super) use self::adopt::Adopter;
-pub use self::config::{Durability, PostgresConfig, PostgresError, READS, SCHEMA, is_postgres};
+pub use self::config::{PostgresConfig, is_postgres};
+pub use self::error::{PostgresError, READS, SCHEMA};
 pub use self::schema::Migrated;
 use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
 use crate::ports::evidence::Evidence;
@@ -59,6 +64,7 @@ use crate::store::keys;
 use crate::store::outbox_entries;
 use crate::store::postgres::committer::{Committer, Waiting};
 use crate::store::postgres::connections::{Connections, Lost};
+use crate::store::postgres::faults::closed;
 use crate::store::postgres::links::Links;
 use crate::store::postgres::marks::{Lane, Marks};
 use crate::store::postgres::prepared::{Prepared, int, packed, time, uint};
@@ -170,10 +176,6 @@ impl PostgresJournal {
             None => self.connections.refuse_stuck(),
         }
     }
-}
-
-fn closed() -> Fault {
-    Fault::Retriable("the store is closed".into())
 }
 
 fn failed(error: tokio_postgres::Error) -> Fault {
@@ -439,7 +441,7 @@ impl Journal for PostgresJournal {
     }
 
     async fn remember(&self, name: &str, text: &str) -> Result<(), Fault> {
-        self.connections.refuse_stuck()?;
+        self.check_open()?;
         let body = codec::seal(&keys::keepsake(name), text.as_bytes());
         let sql = "with m as (update holdpoint.marks set mark = greatest(mark, $4) where incarnation = $3 and lane = 1)
             insert into holdpoint.kept (name, body) values ($1, $2)

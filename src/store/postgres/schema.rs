@@ -5,8 +5,10 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
 
-use crate::store::postgres::config::{Durability, PostgresConfig, PostgresError, READS, SCHEMA};
+use crate::store::postgres::address::Durability;
+use crate::store::postgres::config::PostgresConfig;
 use crate::store::postgres::difference::difference;
+use crate::store::postgres::error::{PostgresError, READS, SCHEMA};
 use crate::store::postgres::faults::refused;
 use crate::store::postgres::hosts::History;
 use crate::store::postgres::indexes;

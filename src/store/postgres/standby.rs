@@ -3,8 +3,9 @@
 //! wait as well; what is read is read as before.
 
 use crate::ports::Fault;
-use crate::store::postgres::config::{Durability, PostgresError};
+use crate::store::postgres::address::Durability;
 use crate::store::postgres::connections::{Connections, Lost, PATIENCE, away};
+use crate::store::postgres::error::PostgresError;
 use crate::store::postgres::slots::Purpose;
 
 /// Whether a standby is demanded and none is connected, or something that was written by this role has waited for one for

@@ -1,6 +1,7 @@
 //! A fork inherits history, not permission (K11): what was allowed in the old run is asked anew, a no
 //! cannot be forked around, and the copied part of the trail says when and by whom it was.
 
+use holdpoint::wire::json::Json;
 use holdpoint::wire::proto_json::read;
 use holdpoint::wire::v1::{
     AuditEntry, ForkRunRequest, ListCheckpointsRequest, Request, RevokeGrantRequest, WorkflowEvent,
@@ -260,4 +261,71 @@ async fn k11_a_fork_begins_where_no_yes_is_left_to_be_spent_twice() {
     let events = forked(&stage, LOCAL, &run).await.unwrap();
     assert_eq!(question(&events).source_step, "later");
     assert_eq!(stage.paid(), 1, "one yes, one deed");
+}
+
+/// A word and an approval of ada's, and two payments that bob allows one by one.
+const TWICE: &str = "
+name: twice
+models:
+  default: {provider: scripted, script: [{say: Done.}]}
+tools:{TOOL}
+gates: [{name: money, tools: [pay], to: [bob]}]
+agents:
+  idle: {human_input: false}
+pattern: graph
+graph:
+  steps:
+    - {id: word, human: {kind: clarification, prompt: What for?}}
+    - {id: go, human: {kind: approval, prompt: Go?, to: [ada]}}
+    - {id: b, tool: pay, arguments: {amount: 7}}
+    - {id: b2, tool: pay, arguments: {amount: 8}}
+    - {id: end, agent: idle}
+";
+
+/// Goes through such a run: what whoever is asked in each of its steps is told to have been done already.
+async fn told_on_the_way(stage: &Stage, run_id: &str) -> Vec<Vec<String>> {
+    let way = [
+        ("ada", "word", "Rent."),
+        ("ada", "go", "approve"),
+        ("bob", "b", "allow_once"),
+        ("bob", "b2", "allow_once"),
+    ];
+    let mut all = Vec::new();
+    for (who, step, said) in way {
+        let is_it = |one: &Request| one.run_id == run_id && one.source_step == step;
+        stage.until("ada", run_id, is_it).await;
+        let asked = stage.inbox(who).await.into_iter().find(is_it).unwrap();
+        let facts = asked.context.clone().map(Json::into_value).unwrap_or_default();
+        let told = facts["already_done"].as_array().into_iter().flatten();
+        all.push(told.map(|done| done.as_str().unwrap().to_owned()).collect());
+        stage.answer(who, &asked, json!(said)).await.unwrap();
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k11_a_fork_tells_everybody_who_decides_in_it_what_was_done_already() {
+    let people = [("ada", "user"), ("bob", "user")];
+    let stage = Stage::with_people(&TWICE.replace("{TOOL}", TOOL), &people).await;
+    let run_id = stage.start("ada", "", "Bill 7.").await[0].run_id.clone();
+    let told = told_on_the_way(&stage, &run_id).await;
+    assert!(told.iter().all(Vec::is_empty), "nothing was done before: {told:?}");
+    assert_eq!(stage.deeds("ada", &run_id).await.len(), 2);
+    let mut client = stage.client("ada").await;
+    let list = ListCheckpointsRequest { run_id: run_id.clone() };
+    let marks = client.list_checkpoints(list).await.unwrap().into_inner().checkpoints;
+    let checkpoint_id = marks[0].checkpoint_id.clone();
+    let there = ForkRunRequest { run_id: run_id.clone(), checkpoint_id, ..Default::default() };
+    let events = drained(client.fork_run(there).await.unwrap().into_inner()).await.unwrap();
+    let told = told_on_the_way(&stage, &events[0].run_id).await;
+    let counts: Vec<_> = told.iter().map(Vec::len).collect();
+    assert_eq!(
+        counts,
+        [0, 2, 2, 1],
+        "a word decides nothing; what is done anew is told no more: {told:?}"
+    );
+    let first = format!("`pay` was called in run {run_id} on ");
+    assert!(told[2][0].starts_with(&first) && told[2][0].ends_with("{\"amount\":7}"), "{told:?}");
+    assert!(told[3][0].ends_with("{\"amount\":8}"), "{told:?}");
+    assert_eq!(stage.deeds("ada", &events[0].run_id).await.len(), 4, "whoever was told may do it");
 }

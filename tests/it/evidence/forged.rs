@@ -33,7 +33,7 @@ const DECIDED: u64 = 6;
 /// Forgeries that are drawn.
 const FORGERIES: u64 = 60;
 
-fn pair() -> (Ed25519KeyPair, VerifyKey) {
+pub(super) fn pair() -> (Ed25519KeyPair, VerifyKey) {
     let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
     let key = pair.public_key().as_ref().try_into().unwrap();
     (pair, VerifyKey::new(LOG, key).unwrap())
@@ -50,7 +50,7 @@ async fn sign(journal: &dyn Journal) -> SignedHead {
 }
 
 /// A store with runs that were decided and one that waits, closed; and the head that was published of it.
-async fn store(words: &str) -> (TempDir, SignedHead) {
+pub(super) async fn store(words: &str) -> (TempDir, SignedHead) {
     let bed = Bed::sled().await;
     bed.define().await;
     let journal = bed.journal();
@@ -495,35 +495,4 @@ async fn j13_a_place_in_the_log_is_missed_though_the_leaf_before_it_is_of_the_sa
     forger.done();
     let found = told(bed.path(), &head).await;
     assert!(found.contains(&decided.to_string()) && found.contains("says otherwise"), "{found}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn j13_a_store_without_runs_is_not_called_ok_by_a_key_that_never_signed_it() {
-    let bed = Bed::sled().await;
-    let journal = bed.journal();
-    journal.note(Noting::once(Millis(40), Note::Restored)).await.unwrap();
-    all_sequenced(journal.evidence()).await;
-    let nobody = Against::default();
-    let verified = verify(&*journal, &nobody, &|_| {}).await.unwrap();
-    assert!(verified.findings.is_empty() && verified.leaves > 0, "{:?}", verified.findings);
-    let key = pair().1;
-    let against = Against { key: Some(key.clone()), ..Against::default() };
-    let verified = verify(&*journal, &against, &|_| {}).await.unwrap();
-    let [finding] = verified.findings.as_slice() else { panic!("{:?}", verified.findings) };
-    assert!(finding.to_string().contains(&key.text()), "{finding}");
-    assert_eq!((verified.runs, verified.brought), (0, Some(key)));
-    journal.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_the_store_s_own_head_is_told_once_where_the_same_was_kept_elsewhere() {
-    let (dir, head) = store("Booked.").await;
-    let journal = open(dir.path()).await.unwrap().journal();
-    let stranger = VerifyKey::new("holdpoint/stranger", [9; 32]);
-    let against = Against { key: stranger, since: Some(head), ..Against::default() };
-    let verified = verify(&*journal, &against, &|_| {}).await.unwrap();
-    let [finding] = verified.findings.as_slice() else { panic!("{:?}", verified.findings) };
-    assert_eq!(finding.place, "the signed head of the store");
-    assert!(verified.since.is_some(), "it was held against it");
-    journal.close().await;
 }

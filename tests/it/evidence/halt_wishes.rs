@@ -144,7 +144,7 @@ async fn why_a_halt_is_taken_back_stands_in_the_log_and_all_go_on_by_one_command
     assert_eq!(back("--reason=the bank says so").code, 0);
     let log = stage.command("root", &["audit", "--store"]);
     let line = log.out.lines().find(|line| line.contains("halt_released")).unwrap_or_default();
-    assert!(line.contains("tool pay: the bank says so"), "{log:?}");
+    assert!(line.contains("the tool `pay`: the bank says so"), "{log:?}");
     // One that they may not take back keeps no other.
     let own = halt(&stage, "root", Scope::All(true)).await.unwrap();
     let others = [halt(&stage, "op", tool()).await, halt(&stage, "op", Scope::All(true)).await];

@@ -100,7 +100,7 @@ fn digest_with((run, all): (&str, &[Value]), (seed, pin): (&str, &str)) -> Strin
         "definition": started["definition"], "kind": asked["kind"], "prompt": asked["prompt"],
         "step": asked["step"], "nonce": nonce.get(..32), "options": [], "request": number,
         "requesters": [started["owner"]], "run": run,
-        "subject": filled(&asked["subject"]["shown"], pin), "verbs": ["approve", "reject"],
+        "subject": filled(&asked["subject"]["shown"], pin), "verbs": ["approve", "reject", "return"],
     });
     if let Some(epoch) = started.get("epoch").filter(|epoch| *epoch != "") {
         form["epoch"] = epoch.clone();

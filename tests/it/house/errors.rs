@@ -460,7 +460,7 @@ pub(crate) const CODES: &[Row] = &[
         row(
             "store.held",
             Code::FailedPrecondition,
-            "The store was put back from a backup, or imported, or a database has gone back in time under those who serve it, and it does nothing yet; the message says which. Looking and cancelling are possible (HTTP 503).",
+            "The store was put back from a backup, or imported, or a database has gone back in time under those who serve it, and it does nothing yet; the message says which (of two databases with one history that took writes it says the last, and `/readyz` says that there were two). Looking and cancelling are possible (HTTP 503).",
             "Have an operator look at what is open and say `holdpoint release`.",
         ),
     ),

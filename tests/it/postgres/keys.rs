@@ -80,13 +80,14 @@ async fn a_key_that_is_made_or_removed_anywhere_counts_at_every_server() {
     for server in &servers {
         until(server, &eve, Some(Code::Unauthenticated)).await;
     }
-    // Both saw it: one entry says so. The first keys have come, too.
+    // Both saw it: one entry says so, or one of each where a server does not know of the other yet. The first keys have
+    // come, too.
     let words = ["audit", "--store", "--data", "none"];
     let told = with_env(root, &words, "", &[("HOLDPOINT_STORE", &address)]);
     assert_eq!(told.code, 0, "{told:?}");
     let told = told.out;
     for change in ["came: ada, bob", "went: ada"] {
-        assert_eq!(told.matches(change).count(), 1, "{change}: {told}");
+        assert!((1..=2).contains(&told.matches(change).count()), "{change}: {told}");
     }
     let kept = "select string_agg(encode(body, 'escape'), '') from holdpoint.kept";
     let kept: String = database.client().await.query_one(kept, &[]).await.unwrap().get(0);

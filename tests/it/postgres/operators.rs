@@ -3,13 +3,16 @@
 
 use std::path::Path;
 
+use holdpoint::ports::identity::Identity;
 use holdpoint::store::{PostgresConfig, PostgresError};
+use holdpoint::wire::v1::ReleaseStoreRequest;
 use serde_json::json;
 use tempfile::TempDir;
+use tonic_types::StatusExt as _;
 
 use crate::postgres::served::House;
 use crate::support::postgres::{Database, Private, launch};
-use crate::support::server::Setup;
+use crate::support::server::{Setup, answer_to, asked, journal, names, send};
 use crate::support::tool_server::Answer;
 use crate::terminal::cli::{Ended, holdpoint, with_env};
 
@@ -33,6 +36,73 @@ async fn with(
     done.await.unwrap()
 }
 
+/// An address that names both.
+fn address_of(both: &(Private, Private)) -> String {
+    let host = |one: &Private| {
+        let address = one.address("postgres");
+        address.split_once('@').unwrap().1.split_once('/').unwrap().0.to_owned()
+    };
+    let hosts = format!("{},{}", host(&both.0), host(&both.1));
+    format!("postgres://holdpoint@{hosts}/postgres?durability=single")
+}
+
+/// Why a store says that it is held, where it does for that.
+async fn doubled(address: &str) -> Option<String> {
+    let config = PostgresConfig::new(address).unwrap();
+    let journal = holdpoint::store::look_at_postgres(&config).await.unwrap().journal();
+    let known = Identity::of(&*journal).await.unwrap().unwrap();
+    assert_eq!(known.is_rewound, known.twins.is_some(), "{known:?}");
+    known.why_doubled()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_of_two_with_one_history_is_left_alone_is_held_until_somebody_releases_it() {
+    let first = tokio::task::spawn_blocking(|| Private::start(&[])).await.unwrap();
+    let alone = first.address("postgres");
+    holdpoint::store::migrate(&PostgresConfig::new(&alone).unwrap()).await.unwrap();
+    let pays = || ("unsafe", Answer::Json(json!("receipt 7")));
+    let mut house = House::open(&alone, 1, pays()).await;
+    let (run, request) = house.asked("k").await;
+    house.servers[0].terminate();
+    house.servers[0].wait();
+    let both = tokio::task::spawn_blocking(move || {
+        let twin = first.twin();
+        (first, twin)
+    });
+    let both = both.await.unwrap();
+    let address = address_of(&both);
+    let config = PostgresConfig::new(&address).unwrap().of_one_server();
+    let told = holdpoint::store::open_postgres(&config).await.map(drop).unwrap_err();
+    assert!(matches!(told, PostgresError::Twins { .. }), "{told}");
+    for one in [&both.0, &both.1] {
+        let why = doubled(&one.address("postgres")).await.expect("it says so of itself");
+        let names = [&both.0, &both.1].map(|one| one.dir.path().display().to_string());
+        assert!(names.iter().all(|name| why.contains(name)), "{why}");
+    }
+    // Whoever is started where one of them is left could not know, and does nothing.
+    let both = with(both, |first, _| first.stop()).await;
+    let other = House::open(&address, 1, pays()).await;
+    let (status, told) = other.servers[0].page("/readyz");
+    assert_eq!(status, 503, "{told}");
+    assert!(told.contains("held: two databases with one history took writes"), "{told}");
+    let mut client = other.servers[0].client().await;
+    let held = client.send_responses(answer_to(&request, "approve", "yes")).await.unwrap_err();
+    let reason = held.get_details_error_info().unwrap().reason;
+    assert!(["store.held", "request.asked_anew"].contains(&reason.as_str()), "{held}");
+    assert_eq!(house.tool.seen().len(), 0);
+    // Once somebody has looked it is asked anew, there and nowhere else.
+    client.release_store(ReleaseStoreRequest::default()).await.unwrap();
+    let anew = asked(&journal(&mut client, &run).await).unwrap().request_id;
+    assert_ne!(anew, request);
+    let told = send(&mut client, answer_to(&anew, "approve", "yes")).await;
+    assert_eq!(names(&told).last(), Some(&"completed"));
+    assert_eq!(house.tool.seen().len(), 1);
+    assert_eq!(doubled(&both.1.address("postgres")).await, None);
+    let both = with(both, |first, _| launch(first.dir.path(), &[])).await;
+    assert!(doubled(&both.0.address("postgres")).await.is_some(), "nobody looked at that one");
+    drop((other, both));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_hosts_that_take_writes_with_one_history_none_is_used_nor_left_for_the_other() {
     let first = tokio::task::spawn_blocking(|| Private::start(&[])).await.unwrap();
@@ -43,12 +113,7 @@ async fn of_two_hosts_that_take_writes_with_one_history_none_is_used_nor_left_fo
         (first, twin)
     });
     let both = both.await.unwrap();
-    let host = |one: &Private| {
-        let address = one.address("postgres");
-        address.split_once('@').unwrap().1.split_once('/').unwrap().0.to_owned()
-    };
-    let hosts = format!("{},{}", host(&both.0), host(&both.1));
-    let address = format!("postgres://holdpoint@{hosts}/postgres?durability=single");
+    let address = address_of(&both);
     let config = PostgresConfig::new(&address).unwrap();
     // Whoever has used neither cannot know which is meant, and says so of both.
     let migrated = holdpoint::store::migrate(&config).await.map(drop).unwrap_err();

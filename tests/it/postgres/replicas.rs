@@ -138,8 +138,8 @@ async fn what_only_a_later_build_reads_is_not_served() {
     let client = database.client().await;
     let config = PostgresConfig::new(&database.address()).unwrap();
     for (change, back) in [
-        ("update holdpoint.meta set form = 4", "update holdpoint.meta set form = 3"),
-        (somebody(4, 4).as_str(), "delete from holdpoint.replicas where incarnation = 7"),
+        ("update holdpoint.meta set form = 5", "update holdpoint.meta set form = 4"),
+        (somebody(5, 5).as_str(), "delete from holdpoint.replicas where incarnation = 7"),
     ] {
         client.batch_execute(change).await.unwrap();
         let refused = holdpoint::store::open_postgres(&config).await.map(drop).unwrap_err();

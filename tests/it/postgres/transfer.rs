@@ -137,7 +137,8 @@ async fn an_import_that_is_cut_off_is_refused_and_goes_on_with_the_same_file_alo
         std::fs::remove_file(root.join("other.jsonl")).unwrap();
     }
     // While somebody is at it, or may be, nobody else is.
-    let now = "insert into holdpoint.replicas values (7, now() + interval '1 minute')";
+    let now = "insert into holdpoint.replicas (incarnation, until, reads, writes)
+        values (7, now() + interval '1 minute', 4, 4)";
     database.client().await.batch_execute(now).await.unwrap();
     let told = into(root, &["import", "kept.jsonl"], &address);
     assert_ne!(told.code, 0, "{told:?}");

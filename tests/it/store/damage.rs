@@ -163,7 +163,9 @@ async fn j6_a_byte_that_rots_in_the_log_never_loses_anything_silently() {
     let (data, kept) = (root.path().join("data"), root.path().join("kept"));
     copy(&data, &kept);
     let (mut refused, mut passed_over) = (0, 0);
-    let files = ["store/db", "wal", "wal2"].into_iter();
+    // Of the two halves of the log one may be empty.
+    let has_some = |file: &&str| fs::metadata(kept.join(file)).unwrap().len() > 100;
+    let files = ["store/db", "wal", "wal2"].into_iter().filter(has_some);
     for (file, part) in files.flat_map(|file| (0..16).map(move |n| (file, n))) {
         fs::remove_dir_all(&data).unwrap();
         copy(&kept, &data);
@@ -203,9 +205,9 @@ async fn j6_a_byte_that_rots_in_the_log_never_loses_anything_silently() {
         assert!(!told.err.contains("panicked at"), "{file}, part {part}: {}", told.err);
     }
     // Much of it is healed: the write-ahead log still has what rotted in sled's.
-    println!("{refused} refused, {passed_over} passed over, of 48");
+    println!("{refused} refused, {passed_over} passed over");
     let told = server.told();
-    assert!(refused + passed_over >= 8, "{refused} and {passed_over} of 48: {told}");
+    assert!(refused + passed_over >= 8, "{refused} and {passed_over}: {told}");
     fs::remove_dir_all(&data).unwrap();
     copy(&kept, &data);
     server.restart();

@@ -182,7 +182,7 @@ async fn a_record_of_another_format_is_an_error_of_its_own() {
     {
         let db = raw(bed.path());
         let (key, value) = db.scan_prefix(b"j").next().unwrap().unwrap();
-        let mut value = value.to_vec();
+        let mut value = value.clone();
         value[0] = 9;
         db.insert(key, value).unwrap();
         db.flush().unwrap();
@@ -385,6 +385,12 @@ impl Raw {
         self.0.remove(key)
     }
 
+    /// How many records lie packed in it.
+    pub(crate) fn packed(&self) -> usize {
+        let rows = self.0.iter().map(Result::unwrap);
+        rows.filter(|(key, value)| packing::is_packed(value) && !keys::is_chunk(key)).count()
+    }
+
     pub(crate) fn flush(&self) -> sled::Result<usize> {
         self.0.flush()
     }
@@ -429,7 +435,7 @@ async fn j6_wherever_a_packed_record_rots_its_run_is_told_as_damaged() {
 pub(crate) fn flip(dir: &Path, prefix: u8) -> RunId {
     let db = raw(dir);
     let (key, value) = db.scan_prefix([prefix]).next().unwrap().unwrap();
-    let mut value = value.to_vec();
+    let mut value = value.clone();
     *value.last_mut().unwrap() ^= 1;
     db.insert(&key, value).unwrap();
     db.flush().unwrap();

@@ -66,7 +66,7 @@ fn family_events() -> Vec<Event> {
         let credential = Credential::Service("desk".into());
         Some(Box::new(Known::new(Assurance::Vouched, credential)))
     };
-    let descent = Some(Box::new(Descent { family: run(), copied: 7 }));
+    let descent = Some(Box::new(Descent { family: run(), copied: 7, done: Vec::new() }));
     let refused = |how: &str| Refused {
         run: run(),
         by: "cfo".into(),

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tonic::{Code, Status};
 
 use crate::consent::stage::refusal;
+use crate::store::embedded::raw;
 use crate::support::server::{Client, Server, Setup, drained, journal, run, start_of};
 use crate::terminal::cli::holdpoint;
 
@@ -192,6 +193,22 @@ async fn what_lies_unpacked_is_read_answered_and_verified_and_what_is_written_si
             let told = holdpoint(&root, &[look, "--data", data.to_str().unwrap()], "");
             assert_eq!(told.code, 0, "{end}: {look}: {}{}", told.out, told.err);
         }
+        assert!(raw(&data).packed() > 0, "{end}: what is written since is packed");
+    }
+}
+
+#[test]
+fn e8_whoever_only_looks_at_what_lies_unpacked_leaves_it_to_the_build_that_wrote_it() {
+    for end in ENDS {
+        let (root, _) = left_by("second", end);
+        let data = root.path().join("data");
+        for look in ["verify", "doctor"] {
+            let told = holdpoint(root.path(), &[look, "--data", data.to_str().unwrap()], "");
+            assert_eq!(told.code, 0, "{end}: {look}: {}{}", told.out, told.err);
+            let format = fs::read_to_string(data.join("format")).unwrap();
+            assert_eq!(format.trim(), "holdpoint store 2", "{end}: {look}");
+        }
+        assert_eq!(raw(&data).packed(), 0, "{end}: nothing that it could not read was written");
     }
 }
 

@@ -168,7 +168,7 @@ impl Play {
 
     /// Begins run `number` as a fork of the family of another.
     pub(crate) fn fork(number: u64, family: u64, session: &str, at: u64) -> (Self, Append) {
-        let descent = Descent { family: run_id(family), copied: 1 };
+        let descent = Descent { family: run_id(family), copied: 1, done: Vec::new() };
         let founded = (json!("Find a venue."), Some(Box::new(descent)));
         Self::founded(number, (session, "ann"), at, &workflow(None), founded)
     }
