@@ -1,8 +1,9 @@
-//! Says which commit this is built from, and by which profile, for `holdpoint --version`. It generates nothing:
+//! Says which commit this is built from, and by which profile, for `holdpoint --version`, and of which kernel. It generates nothing:
 //! what comes of `proto/` is checked in, so that nobody has to build a compiler of protobuf to build the program.
 //! With the feature `generate`, which tests have, it is generated beside that, for `tests/it/house/generated.rs` to compare.
 
-use std::{env, path::Path, process::Command};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::{env, fs, path::Path, process::Command};
 
 fn main() {
     #[cfg(feature = "generate")]
@@ -14,6 +15,25 @@ fn main() {
     let commit = if profile == "debug" { None } else { given().or_else(commit) };
     let built = commit.map_or(profile.clone(), |commit| format!("{commit} {profile}"));
     println!("cargo:rustc-env=HOLDPOINT_BUILT={built}");
+    println!("cargo:rerun-if-changed=src/kernel");
+    let mut kernel = DefaultHasher::new();
+    hash_sources(Path::new("src/kernel"), &mut kernel).expect("src/kernel can be read");
+    println!("cargo:rustc-env=HOLDPOINT_KERNEL={:016x}", kernel.finish());
+}
+
+/// Everything that decides how a journal folds, in one number: runs that are saved folded are of one kernel.
+fn hash_sources(folder: &Path, hasher: &mut DefaultHasher) -> std::io::Result<()> {
+    let mut files = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    files.sort_by_key(fs::DirEntry::file_name);
+    for file in files {
+        file.file_name().hash(hasher);
+        if file.file_type()?.is_dir() {
+            hash_sources(&file.path(), hasher)?;
+        } else {
+            fs::read(file.path())?.hash(hasher);
+        }
+    }
+    Ok(())
 }
 
 /// What a packager says, who builds from no repository.
@@ -65,7 +85,7 @@ fn generate() -> Result<(), Box<dyn std::error::Error>> {
         .open_files(PROTOS)?
         .file_descriptor_set();
     let out = Path::new(&env::var("OUT_DIR")?).to_path_buf();
-    std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .build_server(true)
         .build_client(true)
@@ -79,7 +99,7 @@ fn generate() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-env-changed=HOLDPOINT_BLESS");
     if env::var_os("HOLDPOINT_BLESS").is_some() {
         for name in KEPT {
-            std::fs::copy(out.join(name), Path::new("proto/rust").join(name))?;
+            fs::copy(out.join(name), Path::new("proto/rust").join(name))?;
         }
     }
     Ok(())

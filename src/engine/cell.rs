@@ -63,6 +63,8 @@ pub(super) struct Hot {
     pub(super) is_adrift: bool,
     /// Whether it may be ahead of what is durable: it is folded again before anything is done with it.
     pub(super) is_unsure: bool,
+    /// The version up to which it is saved folded, or was to be.
+    pub(super) saved: Version,
     /// Whose it is to drive.
     pub(super) holder: Holder,
     /// Work under way, by what it is about; in order, so that a simulation can be played again.
@@ -215,6 +217,7 @@ impl Hot {
     pub(super) fn new(run: Box<Run>) -> Self {
         let narrator = Narrator::at(&run);
         Self {
+            saved: run.version,
             run,
             narrator,
             is_adrift: false,

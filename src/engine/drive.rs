@@ -16,6 +16,7 @@ use crate::engine::rests;
 use crate::engine::trace::at_once;
 use crate::engine::{Engine, EngineError, Published};
 use crate::failpoint;
+use crate::kernel::evidence::Hash;
 use crate::kernel::evidence::leaf::{Kinds, Leaf};
 use crate::kernel::{
     Closed, Command, Decision, Event, Millis, Refusal, Run, Status, Version, apply, first_reply,
@@ -330,6 +331,7 @@ impl Engine {
         match self.submitted(append).await {
             Ok(appended) => {
                 hot.holder = hot.holder.after(hold, appended.fence);
+                self.save_fold(hot, appended.link);
                 if batch.expected == batch.after && kinds.decides() {
                     let leaf = |link| Leaf::entry(cell.id.clone(), batch.after + 1, kinds, link);
                     batch.decided = appended.link.map(leaf);
@@ -357,6 +359,23 @@ impl Engine {
         self.told(cell, hot, told);
         failpoint::hit("engine.after_publish");
         Ok(())
+    }
+
+    /// Saves a run folded, beside everything else, where enough has come to it since that was last done: at the ends of
+    /// equal stretches, whoever had it in memory at their beginnings.
+    fn save_fold(&self, hot: &mut Hot, link: Option<Hash>) {
+        let (Some(every), Some(link)) = (self.inner.journal.folds_every(), link) else { return };
+        if hot.run.version / every == hot.saved / every {
+            return;
+        }
+        hot.saved = hot.run.version;
+        let (journal, run) = (Arc::clone(&self.inner.journal), hot.run.clone());
+        self.inner.tasks.spawn(async move {
+            let id = run.id.clone();
+            if let Err(fault) = journal.save_fold(run, link).await {
+                tracing::debug!(run.id = %id, %fault, "not saved folded");
+            }
+        });
     }
 
     /// Submits an append; again, with its token, while nobody knows whether it was written (J9).

@@ -195,15 +195,17 @@ impl Engine {
         Ok(Some((self.recalling(run).await?, standing)))
     }
 
-    /// The run as it stood at `version`. Its journal is folded as it is read, a piece at a time: a run of many
-    /// thousand turns costs as much memory as it has words, not as much again for its events.
+    /// The run as it stood at `version`: from what was saved of it, if anything was, and then its journal, which is folded
+    /// as it is read, a piece at a time: its events take no memory of their own.
     pub(super) async fn fold_all(
         &self,
         id: &RunId,
         workflow: Arc<Workflow>,
         version: Version,
     ) -> Result<Run, EngineError> {
-        let mut replay = Replay::of(id.clone(), workflow);
+        let saved = self.inner.journal.saved_fold(id, &workflow).await?;
+        let saved = saved.filter(|saved| saved.version <= version);
+        let mut replay = saved.map_or_else(|| Replay::of(id.clone(), workflow), Replay::from);
         while replay.version() < version {
             let more = self.inner.journal.read(id, replay.version(), READ_EVENTS).await?;
             if more.is_empty() {

@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::ending::{Closed, Ending};
@@ -99,7 +100,7 @@ pub(super) type Asks = (String, Vec<String>);
 pub(super) type Owed = Vec<(Gate, Vec<String>)>;
 
 /// What something that waits has passed, and whom it is still to be put before.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Looked {
     /// The gates that somebody has let it pass.
     pub(super) passed: Vec<String>,

@@ -233,7 +233,7 @@ impl Budgets {
 }
 
 /// Extensions of budgets by people, and the no of one who did not extend.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Extensions {
     /// What is allowed instead, by the budget's name: `run.tokens`.
     extended: BTreeMap<String, u64>,

@@ -357,7 +357,7 @@ fn environment(list: &[String], run: &Run) -> Option<String> {
 }
 
 /// How often each tool and each step has failed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Failures {
     tools: std::collections::BTreeMap<String, u32>,
     steps: std::collections::BTreeMap<String, u32>,

@@ -31,7 +31,7 @@ pub enum WhenCut {
 }
 
 /// A reply of which pieces were said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfinished {
     /// Where in the conversation its first piece is.
     pub from: usize,

@@ -3,13 +3,15 @@
 //!
 //! - **K4** Whoever was told no, or does not know, is not asked again by trying.
 
+use serde::{Deserialize, Serialize};
+
 use crate::kernel::event::{Closing, Event, Failure, Version};
 use crate::kernel::operator::Operator;
 use crate::kernel::principal::Assurance;
 use crate::kernel::run::{Run, Status};
 
 /// How a question ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// Somebody answered.
     Answered(Said),
@@ -18,7 +20,7 @@ pub enum Ending {
 }
 
 /// Somebody's word, as far as a repeat of it is known by.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     /// Who.
     pub by: String,
@@ -35,7 +37,7 @@ pub struct Said {
 }
 
 /// How a question ended without an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Closed {
     /// Its deadline passed.
     Expired,
@@ -62,7 +64,7 @@ impl std::fmt::Display for Closed {
 }
 
 /// Why a tool's own step has no outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
     /// Whether it may be tried again.
     pub why: NotDone,
@@ -71,7 +73,7 @@ pub struct Undone {
 }
 
 /// In which way a call was not done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NotDone {
     /// It went wrong.
     Failed,

@@ -83,7 +83,7 @@ impl Refused {
 }
 
 /// A no, and to what.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct No {
     /// What was asked, by [`Question::likeness`].
     question: String,

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::time::Millis;
 
 /// Calls that a person allowed for the rest of the run: of one tool, at one gate, within the bounds
 /// that they were shown (K10).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grant {
     /// The gate that asked.
     pub gate: String,

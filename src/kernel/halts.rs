@@ -149,7 +149,7 @@ impl Halts {
 }
 
 /// How long a run has stood, as its journal says. Questions keep their own.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stood {
     /// Up to when the run as a whole was told.
     pub(super) run: Millis,

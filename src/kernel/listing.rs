@@ -5,11 +5,13 @@
 //! that is left, their answers would cost by the square. So beyond a few, a pause tells of
 //! everything only where at least half of it is new: what that costs, the asking has paid for.
 
+use serde::{Deserialize, Serialize};
+
 /// Open questions that every pause tells of.
 pub const LISTED_MAX: usize = 100;
 
 /// What the last pause told of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Listing {
     /// Questions that had been asked when everything was last told of.
     told: usize,

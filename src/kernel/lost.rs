@@ -1,6 +1,7 @@
 //! Lost: what a person is asked about a call of which nobody knows whether it was made; who that is, and whether what
 //! is secret in it is theirs to see.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::approvers::Stage;
@@ -14,7 +15,7 @@ use crate::kernel::time::Millis;
 use crate::kernel::workflow::Patience;
 
 /// A call that was shown to those who let its step begin.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SeenCall {
     step: String,
     tool: String,

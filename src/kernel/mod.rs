@@ -79,6 +79,7 @@ mod replay;
 mod reply;
 mod retry;
 mod run;
+pub mod saved;
 pub mod schema;
 mod sealing;
 pub mod secret;

@@ -14,6 +14,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::kernel::event::Event;
 use crate::kernel::id::RequestId;
 use crate::kernel::question::Question;
@@ -28,7 +30,7 @@ const TOLD: &str = "the store was put back from a backup or a copy since this wa
                     and done, after that copy was made is not known here";
 
 /// One renewal of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renewal {
     /// What nonces were drawn from before it.
     before: String,

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::command::Command;
@@ -21,10 +22,10 @@ use crate::kernel::run::Run;
 pub const KEYS_MAX: usize = 1_024;
 
 /// The keys that a run remembers, oldest first. Most runs have none, and a run is carried about a lot.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Keys(Option<Box<Memory>>);
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Memory {
     used: VecDeque<Used>,
     /// Marks of the keys of answers, oldest first.
@@ -51,7 +52,7 @@ pub fn may_have_said(marks: Option<&[String]>, by: &str, key: &str) -> bool {
 }
 
 /// A key that was used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Used {
     /// The digest of who used it and of the key, whose length is the caller's choice.
     whose: String,

@@ -23,6 +23,11 @@ impl Replay {
         Self { id, workflow, run: None }
     }
 
+    /// Of a run that was folded so far already.
+    pub fn from(run: Run) -> Self {
+        Self { id: run.id.clone(), workflow: Arc::clone(&run.workflow), run: Some(run) }
+    }
+
     /// The version up to which it was folded.
     pub fn version(&self) -> Version {
         self.run.as_ref().map_or(0, |run| run.version)

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::kernel::approvers::{Admission, Asker, Stage};
@@ -45,7 +46,7 @@ pub const CONVERSATION_BYTES_MAX: usize = 16 << 20;
 pub const QUESTIONS_MAX: usize = 100_000;
 
 /// Where an execution stands.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Its id.
     pub id: RunId,
@@ -107,8 +108,10 @@ pub struct Run {
     /// Who began the leg that it is in, and where.
     pub leg: Leg,
     /// What the operator says now; handed in, never folded.
+    #[serde(skip)]
     pub operator: Arc<Operator>,
     /// What was refused in other runs of the family; handed in, never folded (K11).
+    #[serde(skip)]
     pub noes: Arc<Vec<No>>,
     /// What was refused in it, and not taken up again since.
     pub refusals: Vec<No>,
@@ -138,6 +141,7 @@ pub struct Run {
     /// since it was handed the conversation or the user last spoke.
     pub count: u32,
     /// The result, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub output: Option<Value>,
     /// Versions at which the run was saved.
     pub checkpoints: Vec<(Version, Millis)>,
@@ -165,6 +169,7 @@ pub struct Run {
     pub spent_before: Spent,
     /// What the other runs of its session have spent and begun by now; whoever drives it looks it up. Not
     /// folded: what follows from it is (`extensions`).
+    #[serde(skip)]
     pub spent_beside: Spent,
     /// What people added to its budgets, or refused to.
     pub extensions: Extensions,
@@ -182,11 +187,17 @@ pub struct Run {
     /// What it goes on from.
     pub follows: Option<Box<Follows>>,
     /// What was said before it; a run that is over may be without it, as it asks nobody any more.
+    #[serde(skip)]
     pub earlier: Earlier,
 }
 
+/// A value that is there, though it be null.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
 /// Whether a run moves, waits or is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     /// Something is owed to the world.
     Running,
@@ -228,7 +239,7 @@ impl Status {
 }
 
 /// A turn that is under way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// Which of the run's turns.
     pub number: u32,
@@ -255,6 +266,7 @@ pub struct Turn {
     /// To whom it hands the conversation at its end.
     pub handoff: Option<String>,
     /// What whoever works on it noted, to find it again after a crash.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub memo: Option<Value>,
     /// What the agent is told for this turn, where that was worked out when it began.
     pub prompt: Option<String>,
@@ -274,7 +286,7 @@ pub struct Turn {
 }
 
 /// A call whose outcome is not yet known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenCall {
     /// The call.
     pub call: ToolCall,
@@ -289,7 +301,7 @@ pub struct OpenCall {
 }
 
 /// What a judge said of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
     /// Who.
     pub agent: String,
@@ -300,7 +312,7 @@ pub struct Judgement {
 }
 
 /// What an open call waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallWaits {
     /// The tool.
     Tool(Safety),
@@ -358,7 +370,7 @@ impl Turn {
 }
 
 /// The last thing that happened to the workflow as a whole.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Last {
     /// The run came to be.
     Started,
@@ -389,7 +401,7 @@ pub enum Last {
 }
 
 /// What came of a question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Heard {
     /// An answer, and from whom.
     Answer {

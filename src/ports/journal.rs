@@ -12,9 +12,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::binding::Open;
+use crate::kernel::evidence::Hash;
 use crate::kernel::{
     Belongs, Event, Failure, Hidden, Millis, Question, Recorded, Run, RunId, SessionId, Spent,
-    Status, Veil, Version,
+    Status, Veil, Version, Workflow,
 };
 use crate::ports::Fault;
 use crate::ports::desks::Desk;
@@ -460,6 +461,26 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
 
     /// What is kept under that name.
     async fn remembered(&self, name: &str) -> Result<Option<String>, Fault>;
+
+    /// After how many more events a run is saved folded; none where that is not done. It is a convenience: what it is
+    /// taken up from is the journal, and a fold that is lost, or of another kernel, costs a longer look at that.
+    fn folds_every(&self) -> Option<Version> {
+        None
+    }
+
+    /// Keeps a run as it is folded, up to the end of the append with that link, in place of what was kept of it.
+    async fn save_fold(&self, _run: Box<Run>, _link: Hash) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// What is so kept of a run, if it is one of what lies in its journal.
+    async fn saved_fold(
+        &self,
+        _run: &RunId,
+        _workflow: &Arc<Workflow>,
+    ) -> Result<Option<Run>, Fault> {
+        Ok(None)
+    }
 
     /// Reads everything, checks everything, and says what it found.
     async fn verify(&self) -> Result<StoreReport, Fault>;

@@ -20,6 +20,8 @@ pub struct StoreConfig {
     /// log since then: about a second for twice 512 MiB. Saving stops all writing meanwhile, for
     /// about as long as a restart takes; the more seldom the better.
     pub refresh_bytes: u64,
+    /// After so many more events a run is saved folded, so that a long one is taken up from there.
+    pub fold_events: u64,
     /// Whoever opens it only looks: a store of the build before keeps its form, and that build opens it afterwards (E8).
     pub is_only_looked_at: bool,
 }
@@ -32,6 +34,7 @@ impl StoreConfig {
             cache_bytes: 64 << 20,
             reserve_bytes: 64 << 20,
             refresh_bytes: 512 << 20,
+            fold_events: 10_000,
             is_only_looked_at: false,
         }
     }

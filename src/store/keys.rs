@@ -21,6 +21,7 @@
 //! e index                        leaves of the log from that one on, as many as one place holds
 //! i place                        where in the log a leaf lies    the first of its run at its `e`
 //! o level index                  hash of a whole subtree of the log, every eighth level
+//! x run                          the run as it was folded once
 //! c key n                        the n-th chunk of a value too large for one place
 //! m name                         the store's own
 //! ```
@@ -86,6 +87,8 @@ pub const LEAF_INDEX: u8 = b'i';
 const NEW_RUNS: u8 = 5;
 /// Hashes of whole subtrees of that log.
 pub const NODE: u8 = b'o';
+/// Folds that are kept beside their journals.
+pub const FOLD: u8 = b'x';
 /// Chunks of large values.
 pub const CHUNK: u8 = b'c';
 /// How many times the store was opened.
@@ -163,6 +166,11 @@ fn key(prefix: u8, parts: &[&[u8]]) -> Vec<u8> {
 /// Where a run's head lies.
 pub fn head(run: &Packed) -> Vec<u8> {
     key(HEAD, &[run])
+}
+
+/// Where a run's fold lies, if one is kept.
+pub fn fold(run: &Packed) -> Vec<u8> {
+    key(FOLD, &[run])
 }
 
 /// Where an open question lies, if not in its run's head.

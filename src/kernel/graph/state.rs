@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::brought::Looked;
@@ -18,7 +19,7 @@ use crate::kernel::graph::unseen::Unseen;
 use crate::kernel::time::Millis;
 
 /// Where a program stands.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct State {
     /// Frames that are not over, by number.
     pub(super) frames: BTreeMap<u32, Frame>,
@@ -39,7 +40,7 @@ pub struct State {
 }
 
 /// A step or a sequence that is begun and not over.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Frame {
     pub(super) path: Arc<str>,
     /// Its name in its parent: a step's id, a branch's name, an item's place.
@@ -61,14 +62,14 @@ pub(super) struct Frame {
 }
 
 /// What a frame is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Is {
     Step(Arc<Step>),
     Sequence(Sequence),
 }
 
 /// Steps, one after the other, and what they have come to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sequence {
     pub(super) steps: Steps,
     pub(super) next: usize,
@@ -91,7 +92,7 @@ impl Sequence {
 }
 
 /// How far a frame is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Phase {
     /// Begun, and nothing else. A sequence: the next step is due.
     Fresh,
@@ -118,7 +119,7 @@ pub(super) enum Phase {
 }
 
 /// What a person let be done.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Released {
     /// What they were shown: exactly this is done (K3).
     pub(super) frozen: Option<Frozen>,
@@ -129,7 +130,7 @@ pub(super) struct Released {
 }
 
 /// What a question of a frame is about.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Asking {
     Human,
     Before,
@@ -139,14 +140,14 @@ pub(super) enum Asking {
 }
 
 /// How a person ended the run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Abort {
     Fail(Failure),
     Cancel { by: String },
 }
 
 /// What is under way within a step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Block {
     One,
     Branches { results: BTreeMap<String, Value> },

@@ -7,6 +7,7 @@
 //!
 //! - **K3** Agents begun by a yes see the conversation up to the asking, plus the note.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::graph::state::{Block, Frame, Is, Phase, State};
@@ -15,7 +16,7 @@ use crate::kernel::question::Question;
 use crate::kernel::run::Run;
 
 /// What was said while a question was open.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Unseen {
     /// From how many messages on, and up to how many.
     pub(super) span: (usize, usize),

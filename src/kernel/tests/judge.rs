@@ -7,8 +7,8 @@ use super::stage::Stage;
 use crate::kernel::graph::{Opening, Outcome, Point};
 use crate::kernel::workflow::Pattern;
 use crate::kernel::{
-    AgentInput, Audience, Closing, Effect, Event, Kind, Millis, Origin, Question, Recorded, Run,
-    Speaker, Status, Verb, Verdict, plan, readable, replay,
+    AgentInput, Audience, Closing, Corruption, Effect, Event, Kind, Millis, Origin, Question,
+    Recorded, Run, Speaker, Status, Verb, Verdict, plan, readable, replay, saved,
 };
 
 /// Panics, naming the law, where one does not hold.
@@ -57,11 +57,20 @@ fn journal_is_the_truth(stage: &Stage) {
     };
     let journal: Vec<_> = (1..).zip(&stage.journal).map(read_back).collect();
     assert_eq!(Some(stage.run.version), journal.last().map(|last| last.version));
-    let again = replay(&stage.run.id, Arc::clone(&stage.run.workflow), &journal)
+    let again = replay(&stage.run.id, Arc::clone(&stage.run.workflow), &journal);
+    saved_is_the_same(&stage.run, again.as_ref());
+    let again = again
         .map(|again| again.remembering(stage.run.earlier.clone()))
         // What the operator says is handed in, and in no journal.
         .map(|again| Run { operator: Arc::clone(&stage.run.operator), ..again });
     assert!(again.as_ref() == Ok(&stage.run), "replay gives the run back: {again:?}");
+}
+
+/// What is saved of a run comes back as its journal folds to, whatever it came to.
+fn saved_is_the_same(run: &Run, folded: Result<&Run, &Corruption>) {
+    let text = saved::save(run).expect("a run can be saved");
+    let saved = saved::read(&text, &run.workflow).expect("what was saved can be read");
+    assert!(folded == Ok(&saved), "what is saved is what the journal folds to: {saved:?}");
 }
 
 /// K4: after a human step was rejected, expired or withdrawn, nothing is begun any more.

@@ -11,7 +11,7 @@ use crate::store::embedded::chunks;
 use crate::store::embedded::counts::Counts;
 use crate::store::embedded::directory::bytes_below;
 use crate::store::embedded::view::View;
-use crate::store::embedded::{leaves, reader};
+use crate::store::embedded::{folds, leaves, reader};
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys;
 
@@ -30,6 +30,7 @@ pub(super) fn verify(view: View<'_>, (store, format): (&Path, u8)) -> Result<Sto
     indexes(view, &mut audit)?;
     sessions(view, &mut audit)?;
     outbox_entries(view, &mut audit)?;
+    orphaned_folds(view, &mut audit)?;
     log(view, &mut audit)?;
     if !leaves::is_known(view)? {
         audit.damage("other leaves wait for their places than are known to".into());
@@ -85,6 +86,9 @@ fn runs(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
             None
         });
         audit.run(&stored.head, &journal, definition.as_deref());
+        if let Some(what) = folds::check(view, (&run, &journal), definition.as_deref())? {
+            audit.damage(what);
+        }
         index_entries(view, &run, &stored, audit)?;
     }
     Ok(())
@@ -210,6 +214,19 @@ fn outbox_entries(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
         let is_there = outbox_entry.transpose()?.unwrap_or(false);
         if !is_there && view.has(&place)? {
             audit.damage("a due entry of the outbox is not there".into());
+        }
+    }
+    Ok(())
+}
+
+/// Every fold belongs to a run; whether it is that run's, was asked with it.
+fn orphaned_folds(view: View<'_>, audit: &mut Audit) -> Result<(), Fault> {
+    for row in reader::span(view, &[keys::FOLD], None) {
+        let (key, _) = row?;
+        let run = keys::run_at_end(&key);
+        let stored = run.as_ref().map(|run| reader::stored_head(view, run));
+        if matches!(stored, None | Some(Ok(None))) && view.has(&key)? {
+            audit.damage("a saved fold is of a run that is not there".into());
         }
     }
     Ok(())

@@ -48,12 +48,13 @@ impl Changed {
     }
 }
 
-/// Whether a place says something that others do not: indexes follow from heads, and chunks from what they are of.
+/// Whether a place says something that others do not: indexes follow from heads, folds from journals, and chunks from what they are of.
 fn is_told(key: &[u8]) -> bool {
     !matches!(
         key.first(),
         None | Some(
             &(keys::CHUNK
+                | keys::FOLD
                 | keys::WAITING
                 | keys::DUE
                 | keys::GOING

@@ -173,6 +173,11 @@ impl<'a> Group<'a> {
             }
             Change::PutSession(change) => self.put_session(change)?,
             Change::PutText(sealed) => self.replace(sealed)?,
+            Change::SaveFold(run, sealed) => {
+                if self.place(&keys::head(run))?.is_some() {
+                    self.replace(sealed)?;
+                }
+            }
             Change::Note(noting) => at = self.note((**noting).clone())?,
             Change::Sequence(grown) => self.sequence(grown)?,
         }
@@ -288,6 +293,7 @@ impl<'a> Group<'a> {
             self.writes.extend(chunks::clear(key.to_vec(), &place));
         }
         self.forget_outbox(&packed)?;
+        self.remove(keys::fold(&packed))?;
         // J13: absence without a tombstone is a finding.
         let (link, version) = (stored.link.unwrap_or(chain::GENESIS), stored.head.version);
         let tombstone = Leaf::Tombstone { run: run.clone(), version, link };

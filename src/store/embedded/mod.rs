@@ -18,6 +18,7 @@ mod counts;
 mod database;
 mod directory;
 mod evidence;
+mod folds;
 mod group;
 mod head_cache;
 mod health;
@@ -48,7 +49,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
 use crate::failpoint;
-use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
+use crate::kernel::evidence::Hash;
+use crate::kernel::{Millis, Recorded, Run, RunId, SessionId, Version, Workflow};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
     Append, AppendError, Appended, Fault, Fence, Head, Hold, HookRow, Incarnation, Journal, KeyRow,
@@ -85,6 +87,8 @@ pub(super) struct EmbeddedJournal {
     database: Arc<Database>,
     leases: Arc<Leases>,
     health: Arc<Health>,
+    /// After how many more events a run is saved folded.
+    fold_events: u64,
 }
 
 impl EmbeddedJournal {
@@ -126,7 +130,8 @@ impl EmbeddedJournal {
             .name("holdpoint-committer".into())
             .spawn(move || committer.work(jobs))
             .map_err(|source| OpenError::of(&config.dir, source))?;
-        Ok(Self { queue, database, leases, health })
+        let fold_events = config.fold_events.max(1);
+        Ok(Self { queue, database, leases, health, fold_events })
     }
 
     /// Tells other processes where this one can be talked to.
@@ -416,6 +421,27 @@ impl Journal for EmbeddedJournal {
     async fn remembered(&self, name: &str) -> Result<Option<String>, Fault> {
         let key = keys::keepsake(name);
         self.ask(move |view| reader::text(view, &key)).await
+    }
+
+    fn folds_every(&self) -> Option<Version> {
+        Some(self.fold_events)
+    }
+
+    async fn save_fold(&self, run: Box<Run>, link: Hash) -> Result<(), Fault> {
+        let sealed = spawn_blocking(move || folds::record(&run, link)).await;
+        match sealed.map_err(|panic| Fault::Retriable(panic.to_string()))? {
+            Some((packed, sealed)) => self.change(Change::SaveFold(packed, sealed)).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    async fn saved_fold(
+        &self,
+        run: &RunId,
+        workflow: &Arc<Workflow>,
+    ) -> Result<Option<Run>, Fault> {
+        let (run, workflow) = (run.clone(), Arc::clone(workflow));
+        self.ask(move |view| folds::read(view, &run, &workflow)).await
     }
 
     async fn verify(&self) -> Result<StoreReport, Fault> {

@@ -155,6 +155,8 @@ pub(super) enum Change {
     PutSession(Box<SessionChange>),
     /// A text that is kept under a name.
     PutText(Sealed),
+    /// A run's fold, if the run is still there.
+    SaveFold(Packed, Sealed),
     Note(Box<Noting>),
     /// Leaves get their places in the log.
     Sequence(Box<Grown>),
@@ -164,7 +166,7 @@ impl Change {
     /// Its weight, for the bound on a group; of what is small, nothing.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::PutDefinition(sealed) => sealed.record.len(),
+            Self::PutDefinition(sealed) | Self::SaveFold(_, sealed) => sealed.record.len(),
             Self::PutSession(change) => change.sealed.record.len(),
             Self::Sequence(grown) => grown.bytes(),
             Self::Outbox(_) | Self::PutText(_) | Self::Note(_) => 0,

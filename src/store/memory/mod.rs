@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use crate::kernel::{Millis, Recorded, RunId, SessionId, Version};
+use crate::kernel::evidence::Hash;
+use crate::kernel::{Millis, Recorded, Run, RunId, SessionId, Version, Workflow, replay, saved};
 use crate::ports::evidence::Evidence;
 use crate::ports::{
     Append, AppendError, Appended, Desk, Fault, Fence, Guard, Head, Hold, HookRow, Incarnation,
@@ -33,6 +34,9 @@ use crate::store::memory::mishaps::Mishap;
 use crate::store::memory::state::{Kept, State};
 use crate::store::outbox_entries;
 use crate::store::pagination;
+
+/// After how many more events a run is saved folded: so often, because whatever a run can come to is to come back.
+const FOLD_EVENTS: Version = 8;
 
 /// A store that lives as long as the process.
 #[derive(Debug)]
@@ -412,6 +416,42 @@ impl Journal for MemoryJournal {
 
     async fn remembered(&self, name: &str) -> Result<Option<String>, Fault> {
         Ok(self.entered().await?.keepsakes.get(name).cloned())
+    }
+
+    /// Often: whatever a run can be, what is saved of it is what its journal folds to.
+    fn folds_every(&self) -> Option<Version> {
+        Some(FOLD_EVENTS)
+    }
+
+    async fn save_fold(&self, run: Box<Run>, link: Hash) -> Result<(), Fault> {
+        let mut state = self.entered().await?;
+        let version = run.version;
+        let kept = state.runs.get_mut(&run.id).filter(|kept| kept.link_at(version) == Some(link));
+        let Some(kept) = kept else { return Ok(()) };
+        let told = kept.journal.iter().take_while(|told| told.version <= version);
+        let folded = replay(&run.id, Arc::clone(&run.workflow), told);
+        kept.fold = saved::save(&run).map(|text| (version, link, text));
+        assert_eq!(
+            folded.as_ref(),
+            Ok(&saved::folded(*run)),
+            "J5: a run is what its journal folds to"
+        );
+        assert!(kept.fold.is_some(), "what is saved of a run comes back as it is");
+        Ok(())
+    }
+
+    async fn saved_fold(
+        &self,
+        run: &RunId,
+        workflow: &Arc<Workflow>,
+    ) -> Result<Option<Run>, Fault> {
+        let state = self.entered().await?;
+        let kept = state.runs.get(run);
+        let fold = kept.and_then(|kept| {
+            let (version, link, text) = kept.fold.as_ref()?;
+            (kept.link_at(*version) == Some(*link)).then_some(text)
+        });
+        Ok(fold.and_then(|text| saved::read(text, workflow)))
     }
 
     async fn verify(&self) -> Result<StoreReport, Fault> {

@@ -78,6 +78,8 @@ pub(super) struct Kept {
     pub(super) link: Hash,
     /// Appends of which something stands apart, as they were hashed.
     pub(super) hidden: BTreeMap<Version, Box<Hidden>>,
+    /// It as it was folded once, up to a version with that link.
+    pub(super) fold: Option<(Version, Hash, String)>,
     /// Its appends by the version before them: the token of each (J9), and where it ended.
     tokens: BTreeMap<Version, (Token, Version)>,
     /// Who drives it, and the fence of the last claim.
@@ -89,8 +91,8 @@ impl Kept {
     fn new(head: &Head, key: Option<String>) -> Self {
         let (journal, links, link) = (Vec::new(), Vec::new(), chain::GENESIS);
         let (head, tokens, holder) = (head.clone(), BTreeMap::new(), None);
-        let hidden = BTreeMap::new();
-        Self { head, journal, key, links, link, hidden, tokens, holder, fence: 0 }
+        let (hidden, fold) = (BTreeMap::new(), None);
+        Self { head, journal, key, links, link, hidden, fold, tokens, holder, fence: 0 }
     }
 
     /// The link that it has at a version, if an append ends there.

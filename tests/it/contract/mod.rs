@@ -2,6 +2,7 @@
 //! `contract_holding`.
 
 pub(crate) mod evidence;
+pub(crate) mod folds;
 pub(crate) mod holding;
 pub(crate) mod log;
 pub(crate) mod outbox;

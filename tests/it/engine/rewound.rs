@@ -1,9 +1,6 @@
 //! A store that went back in time, and what those who live know better: which runs lack something though somebody wrote
 //! over them since, what was begun in that, and what was stopped.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use holdpoint::engine::Engine;
 use holdpoint::kernel::Scope;
 use holdpoint::kernel::workflow::{Patience, Safety};
@@ -11,6 +8,7 @@ use holdpoint::ports::{Introduction, Journal, Note};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
 
+use crate::support::log::Log;
 use crate::support::pair::{Pair, node};
 use crate::support::plays::{answer, payers, start, writers};
 use crate::support::workflows::{approval, with_tool};
@@ -158,26 +156,6 @@ async fn k7_a_halt_that_the_living_know_stands_though_others_wrote_another_list_
     let mut both = vec![known.id, other.id];
     both.sort();
     assert_eq!((standing(a), standing(&c.engine)), (both.clone(), both));
-}
-
-/// What was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn told(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[tokio::test]

@@ -8,9 +8,7 @@ use holdpoint::kernel::digest;
 use serde_json::{Value, json};
 
 use crate::consent::stage::{Stage, question};
-use crate::models::chat::{chunk, saying};
-use crate::models::desk::data;
-use crate::models::fixture::{Answer, Fixture};
+use crate::evidence::redacted_starts::curious;
 use crate::terminal::cli::holdpoint;
 
 const PIN: &str = "4406";
@@ -26,23 +24,6 @@ graph:
     - {id: talk, agent: clerk}
     - {id: look, human: {kind: approval, prompt: 'Is this right?', show: '${steps.talk}', to: [bob]}}
 ";
-
-/// A model that asks for a PIN, and says it when it knows it.
-async fn model() -> Fixture {
-    let pin = json!({"type": "string", "secret": true});
-    let schema = json!({"type": "object", "properties": {"pin": pin}});
-    let asks = json!({"prompt": "Your PIN?", "response_schema": schema}).to_string();
-    let function = json!({"name": "request_user_input", "arguments": asks});
-    let call =
-        json!({"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": function}]});
-    let events = [chunk(&call, &Value::Null), chunk(&json!({}), &json!("tool_calls"))];
-    let asks = format!("{}data: [DONE]\n\n", data(&events));
-    Fixture::start(move |_, seen| {
-        let knows = seen.body["messages"].to_string().contains(PIN);
-        Answer::stream(if knows { saying(&[PIN]) } else { asks.clone() })
-    })
-    .await
-}
 
 /// The events of a bundle, as its payloads have them.
 fn events(bundle: &Value) -> Vec<Value> {
@@ -111,7 +92,7 @@ fn digest_with((run, all): (&str, &[Value]), (seed, pin): (&str, &str)) -> Strin
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bundle_without_what_an_agent_asked_for_as_secret_does_not_tell_it_to_whoever_tries_all_there_are()
  {
-    let model = model().await;
+    let model = curious(PIN).await;
     let people = [("ada", "user"), ("bob", "user"), ("cyd", "user")];
     let mut stage = Stage::with_people(&FLOW.replace("MODEL", &model.base_url), &people).await;
     let run = question(&stage.start("ada", "mine", "Go.").await).run_id;

@@ -289,7 +289,7 @@ graph:
 ";
 
 /// A model that asks for a PIN, and says it when it knows it.
-async fn curious() -> Fixture {
+pub(super) async fn curious(pin: &'static str) -> Fixture {
     let schema =
         json!({"type": "object", "properties": {"pin": {"type": "string", "secret": true}}});
     let asks = json!({"prompt": "Your PIN?", "response_schema": schema}).to_string();
@@ -299,15 +299,15 @@ async fn curious() -> Fixture {
     let events = [chunk(&call, &Value::Null), chunk(&json!({}), &json!("tool_calls"))];
     let asks = format!("{}data: [DONE]\n\n", data(&events));
     Fixture::start(move |_, seen| {
-        let knows = seen.body["messages"].to_string().contains(PIN);
-        Answer::stream(if knows { saying(&[PIN]) } else { asks.clone() })
+        let knows = seen.body["messages"].to_string().contains(pin);
+        Answer::stream(if knows { saying(&[pin]) } else { asks.clone() })
     })
     .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k12_a_starts_conditions_do_not_look_at_what_an_agent_asked_for_as_secret() {
-    let model = curious().await;
+    let model = curious(PIN).await;
     let stage = Stage::with_people(&ASKING.replace("MODEL", &model.base_url), &PEOPLE).await;
     let looks_for = |name: &str, word: &str| json!({"name": name, "tools": ["refund"], "to": ["ada"], "when": [{"keywords": [word]}]});
     let run_id = begun(&stage, &[looks_for("y", "835"), looks_for("n", "836")]).await.unwrap();

@@ -1,8 +1,7 @@
 //! A disk that is nearly full: the process is well and says so, it is not ready and says that it goes on by itself,
 //! and the log has it once.
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
@@ -12,6 +11,7 @@ use holdpoint::store::StoreConfig;
 use tower::ServiceExt as _;
 
 use crate::support::kit::{Bed, config, open_with};
+use crate::support::log::Log;
 use crate::support::{Actors, Ground, someone};
 
 /// Lets everybody in.
@@ -33,20 +33,6 @@ impl Doorkeeper for Anybody {
 
     fn admit_pass(&self, _: &str, _: Millis, _: &'static str) -> Result<Principal, Refusal> {
         Ok(someone())
-    }
-}
-
-/// What was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -79,6 +65,6 @@ async fn e7_a_nearly_full_disk_is_no_illness_and_is_logged_once() {
         assert!(why.contains("free some space, and it goes on by itself"), "{why}");
         assert!(!why.contains("restart"), "{why}");
     }
-    let told = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let told = log.told();
     assert_eq!(told.matches("the disk is nearly full").count(), 1, "{told}");
 }

@@ -5,6 +5,7 @@ pub(crate) mod collector;
 pub(crate) mod fake_orchestrator;
 pub(crate) mod kit;
 pub(crate) mod listener;
+pub(crate) mod log;
 pub(crate) mod raw;
 pub(crate) mod screen;
 pub(crate) mod server;
