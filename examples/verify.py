@@ -200,7 +200,7 @@ def compact(leaf):
 
 # What leaves have, in this order.
 LEAVES = {"entry": ["run", "version", "kinds", "link"], "anchor": ["run", "version", "link", "definition"]}
-LEAVES |= {"tombstone": ["run", "version", "link"], "log": ["index", "action", "link"]}
+LEAVES |= {"tombstone": ["run", "version", "link"], "log": ["index", "action", "link"], "refusals": ["next", "link"]}
 
 
 def told(bundle, *names):

@@ -214,7 +214,7 @@ pub struct Request {
     /// The request type that it is of, where its workflow's file names it.
     #[prost(message, optional, tag = "46")]
     pub r#type: ::core::option::Option<NamedType>,
-    /// Whether something in it is hidden here: whoever may answer it is shown it whole by GetRequest.
+    /// Whether something in it is hidden here: GetRequest has more of it for whoever may answer, but what nobody is to read.
     #[prost(bool, tag = "47")]
     pub veiled: bool,
     /// The fields of the answer in the order in which the file has them, each a JSON pointer into the answer
@@ -226,6 +226,9 @@ pub struct Request {
     /// where it has no deadline.
     #[prost(uint64, optional, tag = "49")]
     pub stands_with_ms_left: ::core::option::Option<u64>,
+    /// Whether a halt stands in its way, with a deadline or without: no answer is taken until the halt has ended.
+    #[prost(bool, tag = "50")]
+    pub halted: bool,
 }
 /// What somebody was shown before they answered, as their door tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

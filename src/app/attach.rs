@@ -128,6 +128,11 @@ impl Way {
         self.holding().map(|holding| holding.world.engine.clone())
     }
 
+    /// Whether a server has the directory.
+    pub(super) fn is_served(&self) -> bool {
+        self.server.get().is_some()
+    }
+
     fn holding(&self) -> Option<Arc<Holding>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

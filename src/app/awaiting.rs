@@ -15,10 +15,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::AppError;
-use crate::store::{self, PostgresConfig, PostgresError, Store};
+use crate::store::{self, PostgresConfig, Store};
 
 /// Between attempts.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long an attempt may take before it is said that it goes on: one waits for as long as commits wait for a standby, or a
+/// host says nothing.
+const PROMPT: Duration = Duration::from_secs(1);
 
 /// Why it is not ready.
 type Reason = Arc<RwLock<String>>;
@@ -26,9 +29,19 @@ type Reason = Arc<RwLock<String>>;
 /// Opens the store in a database; waits for as long as that is out of reach.
 pub(super) async fn open(config: &PostgresConfig, listen: SocketAddr) -> Result<Store, AppError> {
     let mut said: Option<(Reason, Standing)> = None;
+    let mut is_warned = false;
     let config = &config.of_one_server();
     loop {
-        let why = match store::open_postgres(config).await {
+        let mut opening = Box::pin(store::open_postgres(config));
+        let opened = if let Ok(opened) = tokio::time::timeout(PROMPT, &mut opening).await {
+            opened
+        } else {
+            if said.is_none() {
+                said = Some(stand(listen, NO_ANSWER).await?);
+            }
+            opening.await
+        };
+        let why = match opened {
             Ok(store) => {
                 if let Some((_, standing)) = said {
                     standing.leave().await;
@@ -39,19 +52,29 @@ pub(super) async fn open(config: &PostgresConfig, listen: SocketAddr) -> Result<
             Err(error) if error.may_pass() => error,
             Err(error) => return Err(error.into()),
         };
-        if let Some((reason, _)) = &said {
-            told(reason, &why);
-        } else {
+        if !is_warned {
             tracing::warn!(%why, "waiting for the database");
-            let reason = Reason::default();
-            told(&reason, &why);
-            said = Some((Arc::clone(&reason), Standing::at(listen, reason).await?));
+            is_warned = true;
+        }
+        match &said {
+            Some((reason, _)) => told(reason, &why.to_string()),
+            None => said = Some(stand(listen, &why.to_string()).await?),
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-fn told(reason: &Reason, why: &PostgresError) {
+/// What is said before anything is known.
+const NO_ANSWER: &str = "the database has not answered yet";
+
+/// Listens, and says why there is no more to be had.
+async fn stand(listen: SocketAddr, why: &str) -> Result<(Reason, Standing), AppError> {
+    let reason = Reason::default();
+    told(&reason, why);
+    Ok((Arc::clone(&reason), Standing::at(listen, reason).await?))
+}
+
+fn told(reason: &Reason, why: &str) {
     *reason.write().unwrap_or_else(PoisonError::into_inner) = format!("waiting: {why}\n");
 }
 

@@ -26,6 +26,11 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Whether a server is at the other end, and not this process or another terminal: it drives its runs by itself.
+    pub fn is_served(&self) -> bool {
+        self.way.as_ref().is_none_or(|way| way.is_served())
+    }
+
     /// What takes runs up on this side of the connection.
     pub fn hands(&self) -> Hands {
         Hands(self.way.clone())

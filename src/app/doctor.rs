@@ -79,6 +79,7 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
             let verified = verified?;
             findings.push(evidence_finding(&verified));
             findings.extend(tables_finding(&verified.report));
+            findings.extend(rights_finding(&verified.report));
             store_finding(&verified.report, &place(config))
         }
     };
@@ -159,6 +160,12 @@ fn tables_finding(report: &StoreReport) -> Option<Finding> {
     let detail = report.tables.join("\n");
     let finding = Finding { subject: "tables".into(), is_ok: true, detail };
     (!report.tables.is_empty()).then_some(finding)
+}
+
+/// What whoever looks may not do, and a server with the same user must: such a one serves nothing, though the store is whole.
+fn rights_finding(report: &StoreReport) -> Option<Finding> {
+    let detail = report.lacks.clone()?;
+    Some(Finding { subject: "rights".into(), is_ok: false, detail })
 }
 
 fn store_finding(report: &StoreReport, place: &str) -> Finding {

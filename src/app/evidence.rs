@@ -10,7 +10,7 @@ use crate::app::offline::{note, refuse_half, seen, whole};
 use crate::app::{AppError, Config};
 use crate::kernel::RunId;
 use crate::kernel::evidence::bundle::{Bundle, Verdict};
-use crate::kernel::evidence::decided::Decided;
+use crate::kernel::evidence::decided::{Cancelled, Decided};
 use crate::kernel::evidence::leaf::{Place, Pruned};
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
 use crate::kernel::evidence::receipt::{Receipt, Standing};
@@ -120,6 +120,8 @@ pub struct Bundled {
     pub left_out: usize,
     /// Who decided what, the first first; nothing of a bundle that does not hold.
     pub decided: Vec<Decided>,
+    /// Who cancelled the run, if somebody did.
+    pub cancelled: Option<Cancelled>,
     /// Whose signature was seen; none without a key.
     pub signer: Option<String>,
     /// Whether that key is the one that the bundle itself names.
@@ -145,6 +147,7 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
         is_over: false,
         left_out: 0,
         decided: Vec::new(),
+        cancelled: None,
         signer: None,
         is_own_key: false,
         finding: None,
@@ -166,7 +169,8 @@ pub fn verify_bundle(text: &str, against: &Against) -> Result<Bundled, AppError>
             let (is_over, decided) = (verdict.is_over, verdict.decided);
             let bundled =
                 Bundled { events, unchained, proven, unproven, is_over, decided, ..bundled };
-            Ok(Bundled { unproven_events, left_out, signer, ..bundled })
+            let cancelled = verdict.cancelled;
+            Ok(Bundled { unproven_events, left_out, cancelled, signer, ..bundled })
         }
         Err(finding) => Ok(Bundled { finding: Some(finding.to_string()), ..bundled }),
     }

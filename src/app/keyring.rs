@@ -113,8 +113,9 @@ fn is_left_for_another(config: &Config) -> bool {
     if is_another {
         tracing::warn!(
             data = %config.data.display(), moved, named = named.place(),
-            "the store of this data directory was moved to another database than this one; its keys are not taken along, and \
-             those in this database are in force: remove its `keys.toml`, which counts no more, to end this warning"
+            "the store of this data directory was moved to another database than this one, and what was asked there is not \
+             here: look at the address (`--store`, HOLDPOINT_STORE). Where this one is meant: its keys are not taken along, \
+             those in this database are in force; remove its `keys.toml`, which counts no more, to end this warning"
         );
     }
     is_another

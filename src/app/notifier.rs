@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use crate::agents::HttpPoster;
 use crate::api::{a2a, webhook};
 use crate::app::{AppError, Config, SystemClock};
+use crate::engine::Reach;
 use crate::kernel::{Event, Millis};
 use crate::ports::{Clock, Delivery, Notifier, Undelivered};
 
@@ -18,10 +19,21 @@ const WEBHOOK: &str = "webhook";
 #[derive(Debug)]
 pub(super) struct Post {
     postman: HttpPoster,
-    webhook: Option<Webhook>,
+    operator: Operator,
     lanes: Vec<String>,
     /// By which deliveries are signed; said once it is known.
     clock: OnceLock<Arc<dyn Clock>>,
+}
+
+/// Who listens for the operator, as far as this process can speak to them.
+#[derive(Debug)]
+enum Operator {
+    /// Nobody.
+    Nobody,
+    /// Somebody, and there is nothing here to sign with: what they are owed is kept for a server to carry.
+    Owed,
+    /// Somebody who is told here.
+    Told(Webhook),
 }
 
 /// The operator's own listener.
@@ -39,19 +51,25 @@ impl std::fmt::Debug for Webhook {
 
 impl Post {
     /// A notifier for what the operator has set up. A webhook must have a secret: whoever guesses the
-    /// address of a listener that checks no signature can tell it anything (M8).
-    pub(super) fn new(config: &Config) -> Result<Self, AppError> {
+    /// address of a listener that checks no signature can tell it anything (M8). A server does not start without it. A
+    /// command has the server's settings and need not have its secrets, and nobody is kept from the brake by one: it carries
+    /// nothing, and what it owes waits in the outbox.
+    pub(super) fn new(config: &Config, reach: Reach) -> Result<Self, AppError> {
         let secret = config.webhook_secret.as_deref().filter(|secret| !secret.trim().is_empty());
-        let webhook = match (&config.webhook_url, secret) {
-            (None, _) => None,
-            (Some(_), None) => return Err(AppError::NoWebhookSecret),
-            (Some(url), Some(secret)) => {
-                Some(Webhook { url: url.clone(), secret: secret.as_bytes().to_vec() })
+        let operator = match (&config.webhook_url, secret, reach) {
+            (None, _, _) => Operator::Nobody,
+            (Some(_), None, Reach::Everything) => return Err(AppError::NoWebhookSecret),
+            (Some(_), None, Reach::Own | Reach::Nothing) => Operator::Owed,
+            (Some(url), Some(secret), _) => {
+                Operator::Told(Webhook { url: url.clone(), secret: secret.as_bytes().to_vec() })
             }
         };
-        let lanes = webhook.iter().map(|_| WEBHOOK.to_owned()).collect();
+        let lanes = match operator {
+            Operator::Nobody => Vec::new(),
+            Operator::Owed | Operator::Told(_) => vec![WEBHOOK.to_owned()],
+        };
         let clock = OnceLock::new();
-        Ok(Self { postman: HttpPoster::new(&config.push_allow), webhook, lanes, clock })
+        Ok(Self { postman: HttpPoster::new(&config.push_allow), operator, lanes, clock })
     }
 
     /// Signs by this clock; to be said before anything is carried.
@@ -74,6 +92,10 @@ impl Notifier for Post {
         &self.lanes
     }
 
+    fn reaches(&self, lane: &str) -> bool {
+        lane != WEBHOOK || !matches!(self.operator, Operator::Owed)
+    }
+
     fn check(&self, url: &str) -> Result<(), String> {
         self.postman.check(url).map_err(|why| format!("{why}; `push_allow` names what is allowed"))
     }
@@ -84,8 +106,16 @@ impl Notifier for Post {
             let headers = a2a::notify::headers(&row.hook);
             return self.postman.post(&row.hook.url, &headers, body, false).await;
         }
-        // A webhook that is no longer set up is owed nothing.
-        let Some(webhook) = &self.webhook else { return Ok(()) };
+        let webhook = match &self.operator {
+            Operator::Told(webhook) => webhook,
+            // A webhook that is no longer set up is owed nothing.
+            Operator::Nobody => return Ok(()),
+            // Never without a signature, and never as if it had been told.
+            Operator::Owed => {
+                let problem = "there is nothing here to sign it with".to_owned();
+                return Err(Undelivered { problem, is_final: false });
+            }
+        };
         let body = webhook::body(one.run, one.version, one.at, one.event).to_string().into_bytes();
         let id = one.run.id.event(one.version);
         let mut headers = vec![("content-type", "application/json".to_owned())];
@@ -94,11 +124,44 @@ impl Notifier for Post {
     }
 
     async fn publish(&self, note: &str, leaves: u64, at: Millis) -> Result<(), Undelivered> {
-        let Some(webhook) = &self.webhook else { return Ok(()) };
+        // Where there is nothing to sign it with, a server hands over the next one.
+        let Operator::Told(webhook) = &self.operator else { return Ok(()) };
         let (id, body) = webhook::head(note, leaves, at);
         let body = body.to_string().into_bytes();
         let mut headers = vec![("content-type", "application/json".to_owned())];
         headers.extend(webhook::signed(&webhook.secret, &id, self.now(), &body));
         self.postman.post(&webhook.url, &headers, body, true).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::config::Settings;
+
+    fn post(secret: Option<&str>, reach: Reach) -> Result<Post, AppError> {
+        let flags = Settings {
+            webhook_url: Some("http://127.0.0.1:9/hook".into()),
+            webhook_secret: secret.map(str::to_owned),
+            ..Settings::default()
+        };
+        Post::new(&Config::resolve(&flags, &|_| None, None).unwrap(), reach)
+    }
+
+    #[test]
+    fn only_a_server_needs_the_secret_of_a_webhook_and_without_it_nothing_is_carried() {
+        for secret in [None, Some("  ")] {
+            let refused = post(secret, Reach::Everything);
+            assert!(matches!(refused, Err(AppError::NoWebhookSecret)), "{refused:?}");
+            for reach in [Reach::Own, Reach::Nothing] {
+                let owing = post(secret, reach).unwrap();
+                assert_eq!(owing.lanes(), [WEBHOOK], "what is owed is written down");
+                assert!(!owing.reaches(WEBHOOK) && owing.reaches("push:a"), "{reach:?}");
+            }
+        }
+        for reach in [Reach::Everything, Reach::Own, Reach::Nothing] {
+            let telling = post(Some("s3cret"), reach).unwrap();
+            assert!(telling.reaches(WEBHOOK), "{reach:?}");
+        }
     }
 }

@@ -257,7 +257,7 @@ pub async fn import(
     refuse_served(&*journal).await?;
     let _alive = alive(&journal);
     let mut tell = |counts: Counts| progress(counts.runs);
-    let another = Identity::renewed(SystemClock.fresh_secret());
+    let another = Identity::renewed(SystemClock.fresh_secret()).at(time_of(&*journal).await?);
     let outcome = transfer::import(&*journal, source, &another, &mut tell).await;
     if let Ok(counts) = &outcome {
         note(&*journal, Note::Imported { runs: counts.runs, events: counts.events }).await;
@@ -292,7 +292,8 @@ pub async fn restored(config: &Config) -> Result<u64, AppError> {
     let journal = whole(config).await?;
     refuse_served(&*journal).await?;
     note(&*journal, Note::Restored).await;
-    let outcome = match Identity::renewed(SystemClock.fresh_secret()).keep(&*journal).await {
+    let identity = Identity::renewed(SystemClock.fresh_secret()).at(time_of(&*journal).await?);
+    let outcome = match identity.keep(&*journal).await {
         Ok(()) => unfinished(&*journal).await,
         Err(fault) => Err(fault),
     };

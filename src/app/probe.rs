@@ -1,5 +1,5 @@
 //! Probe: asks a server how it is, as supervisors and containers do: over plain HTTP, with no key. It looks at
-//! no data, and starts nothing.
+//! no data but where the server says that it listens, and starts nothing.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::app::config::Origin;
 use crate::app::{AppError, Config};
+use crate::store;
 
 /// A probe is asked every few seconds, and whoever asks kills what does not answer: it must end before that.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,9 +37,23 @@ pub struct Told {
     pub words: String,
 }
 
-/// Asks the server that is named; else the one that these settings would start.
+/// Whom to ask: the server that is named; else, unless the command line says where it listens, the one that has the data
+/// directory, as every other command finds it; else the one that these settings would start.
+fn whom(config: &Config) -> String {
+    if let Some(server) = &config.server {
+        return server.clone();
+    }
+    let is_told = config.origin("listen") == Origin::Flag;
+    let found = if is_told { None } else { store::server_of(&config.data) };
+    match found {
+        Some(address) => address.parse().map_or_else(|_| format!("http://{address}"), here),
+        None => here(config.listen),
+    }
+}
+
+/// Asks a server.
 pub async fn ask(config: &Config, probe: Probe) -> Result<Told, AppError> {
-    let server = config.server.clone().unwrap_or_else(|| here(config.listen));
+    let server = whom(config);
     let gone = |source| AppError::Gone { server: server.clone(), source };
     let Some(authority) = server.strip_prefix("http://") else {
         return Err(AppError::NoTls(server));

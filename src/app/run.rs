@@ -57,7 +57,9 @@ pub async fn serve(
         }
     };
     let house = House::furnish(&config, world, keys, address).await?;
-    tracing::info!(%address, data = %config.data.display(), "serving");
+    // Which database, where it is one: the address of another looks the same from here on.
+    let over = config.store.as_ref().map(|_| store::place(&config));
+    tracing::info!(%address, data = %config.data.display(), store = over, "serving");
     on_ready(address);
     house.supervisor.ready(address);
     let silence = Duration::from_secs(config.silence_seconds);

@@ -43,9 +43,9 @@ struct Outward {
 }
 
 impl Outward {
-    fn of(config: &Config) -> Result<Self, AppError> {
+    fn of(config: &Config, reach: Reach) -> Result<Self, AppError> {
         let traces = otlp::from_environment()?.map(Arc::new);
-        Ok(Self { traces, notifier: Arc::new(Post::new(config)?) })
+        Ok(Self { traces, notifier: Arc::new(Post::new(config, reach)?) })
     }
 }
 
@@ -54,7 +54,7 @@ impl Wiring {
     /// says: where one only looks, nothing (E8).
     pub(super) async fn open(config: &Config, reach: Reach) -> Result<Self, AppError> {
         // What is wrong with the settings is told before anything is opened.
-        let outward = Outward::of(config)?;
+        let outward = Outward::of(config, reach)?;
         if reach != Reach::Nothing {
             signer::refuse_wrong(config)?;
             policy::refuse_unreadable(config)?;
@@ -76,7 +76,8 @@ impl Wiring {
     /// The same over a store that is open, for a server.
     #[cfg(feature = "postgres")]
     pub(super) async fn over(config: &Config, store: Store) -> Result<Self, AppError> {
-        Self::wired(config, Reach::Everything, (store, Outward::of(config)?)).await
+        let outward = Outward::of(config, Reach::Everything)?;
+        Self::wired(config, Reach::Everything, (store, outward)).await
     }
 
     /// What is found out only with the store closes it before it is told: in one that is shared a life has begun, and

@@ -142,6 +142,16 @@ pub(super) fn happened(came: &str) -> Value {
     json!({"verb": Verb::Happened.word(), "result": result})
 }
 
+/// Whether somebody says yes, to a question of ours that a yes or a no answers.
+pub(super) fn is_yes(typed: &str) -> bool {
+    matches!(typed.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+/// Whether what somebody `said` before they saw what it decides stands: Enter says so, a yes, and the same word again.
+pub(super) fn stands(typed: &str, said: &str) -> bool {
+    typed.trim().is_empty() || typed.trim() == said || is_yes(typed)
+}
+
 /// What can be typed in a conversation, in a few words.
 pub(super) fn usage(request: &Request) -> String {
     format!("{}; exit leaves the run waiting", takes(request))
@@ -416,6 +426,17 @@ mod tests {
         for text in ["maybe: y", ": y", "y\u{ff1a} no", "edit: y"] {
             assert!(matches!(noted(Kind::Approval, text), Meaning::Unclear(_)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_word_that_was_given_before_the_question_was_seen_stands_by_enter_a_yes_or_the_same_word() {
+        for typed in ["", "  ", "y", "Y", " yes ", "YES", "approve"] {
+            assert!(stands(typed, "approve"), "{typed}");
+        }
+        for typed in ["n", "no", "reject", "ye", "yes, but", "allow_once"] {
+            assert!(!stands(typed, "approve"), "{typed}");
+        }
+        assert!(stands("y", "deny") && stands("no", "no"));
     }
 
     #[test]

@@ -283,13 +283,26 @@ impl Follow {
         if self.run_id.is_empty() {
             return Err(trouble);
         }
-        Err(trouble.hint(format!(
-            "the run goes on; see it with `holdpoint watch {} --after {}{}`",
-            self.run_id,
-            self.sequence,
-            ctx.again()
-        )))
+        let (run, after, again) = (&self.run_id, self.sequence, ctx.again());
+        let hint = onward(&trouble, &format!("`holdpoint watch {run} --after {after}{again}`"));
+        Err(trouble.hint(hint))
     }
+}
+
+/// How to see on what a run does whose stream ended for that reason: a key that is over sees nothing more, and a server that is
+/// gone cannot be asked, though others may share its store.
+fn onward(trouble: &Trouble, watch: &str) -> String {
+    if trouble.code.as_deref().is_some_and(|code| code.starts_with("auth.")) {
+        return format!(
+            "the run goes on; with another key (HOLDPOINT_API_KEY) see it with {watch}"
+        );
+    }
+    if trouble.exit == Exit::Unreachable {
+        return format!(
+            "the run goes on; see it with {watch} when that server is back, or at any other over the same database (--server)"
+        );
+    }
+    format!("the run goes on; see it with {watch}")
 }
 
 /// What came of an answer.
@@ -346,5 +359,24 @@ fn is_broken(status: &Status) -> bool {
         | Code::Unimplemented
         | Code::DataLoss
         | Code::Unauthenticated => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_lost_a_stream_is_led_where_the_run_can_be_seen() {
+        let told = |code: Option<&str>, exit| {
+            let trouble = Trouble { code: code.map(Into::into), ..Trouble::new(exit, "over") };
+            onward(&trouble, "`holdpoint watch run_1 --after 2`")
+        };
+        let expired = told(Some("auth.expired"), Exit::Refused);
+        assert!(expired.contains("with another key"), "this one cannot: {expired}");
+        let gone = told(None, Exit::Unreachable);
+        assert!(gone.contains("any other over the same database"), "that one is dead: {gone}");
+        let plain = told(None, Exit::Failed);
+        assert_eq!(plain, "the run goes on; see it with `holdpoint watch run_1 --after 2`");
     }
 }

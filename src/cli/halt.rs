@@ -195,6 +195,19 @@ pub(super) async fn tell_of_run(ctx: &Ctx, client: &mut Client, run: &str) {
     tell(ctx, &of_run(client, run).await);
 }
 
+/// What is said of a run that is left standing: a server goes on with it by itself.
+pub(super) fn left(run: &str, is_served: bool, again: &str) -> String {
+    if is_served {
+        format!(
+            "left standing; it goes on when the halt is taken back, and holdpoint watch {run}{again} shows it"
+        )
+    } else {
+        format!(
+            "left standing; once the halt is taken back, take it up again with: holdpoint resume {run}{again}"
+        )
+    }
+}
+
 fn words(halt: &Halt) -> String {
     let what = match &halt.scope {
         Some(Told::WorkflowId(name)) => format!("workflow {name}"),
@@ -222,6 +235,16 @@ fn ends_with_file(halt: &Halt) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_leaves_a_run_standing_takes_it_up_again_only_where_no_server_does() {
+        let served = left("run_1", true, " --server http://c:4653");
+        assert!(served.contains("it goes on when the halt is taken back"), "{served}");
+        assert!(served.contains("holdpoint watch run_1 --server http://c:4653"), "{served}");
+        assert!(!served.contains("resume"), "{served}");
+        let alone = left("run_1", false, "");
+        assert!(alone.ends_with("take it up again with: holdpoint resume run_1"), "{alone}");
+    }
 
     #[test]
     fn a_halt_by_a_file_says_where_that_lies_and_how_it_ends_without_that_machine() {

@@ -11,11 +11,13 @@ use crate::cli::term::plain;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint health
+  holdpoint health --data /var/lib/holdpoint
   holdpoint health --ready --server http://127.0.0.1:4653
 
 Ends with 0 if it is well, with 1 if it answers that it is not, with 7 if it does not answer within five
-seconds. Without --server it asks where a server with these settings listens (--listen, HOLDPOINT_LISTEN).
-It needs no key, and looks at no data.")]
+seconds. Without --server it asks the server that has the data directory (--data); where none has said there that it
+serves, or with --listen, where one with these settings would listen (HOLDPOINT_LISTEN). It needs no key, and looks at
+no data.")]
 pub(super) struct Args {
     /// Ask whether it takes work, too: one that drains, or has no room, is alive and takes none
     #[arg(long)]
@@ -32,8 +34,8 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
             let hint = if ctx.config.server.is_some() {
                 "is it started there, and is that the address that it listens on? --server names another"
             } else {
-                "start one with `holdpoint serve`, or name one with --server: without that it is asked at the \
-                 address of --listen, HOLDPOINT_LISTEN or the settings file"
+                "start one with `holdpoint serve`, or name one with --server: without that it is the one that has the data \
+                 directory (--data), else the address of --listen, HOLDPOINT_LISTEN or the settings file"
             };
             return Err(Trouble::from(error).hint(hint));
         }

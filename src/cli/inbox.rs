@@ -262,20 +262,24 @@ fn row((number, request): (usize, &Request)) -> Vec<String> {
     let excerpt = render::subject(request).map(|subject| format!("\"{}\"", line(&subject, 60)));
     let asked = people::others(request).into_iter().chain([prompt]).chain(excerpt);
     let asked = asked.chain(people::escalated(request)).chain(standing).collect::<Vec<_>>();
-    let until = match request.stands_with_ms_left {
-        Some(left) => format!("halted, {} left", people::length(left)),
-        None => {
-            request.deadline.as_ref().and_then(json::timestamp).map(moment_of).unwrap_or_default()
-        }
-    };
     vec![
         number.to_string(),
         line(&request.request_id, 64),
         json::kind(request.kind),
         line(&request.workflow_id, 32),
-        until,
+        until(request),
         line(&asked.join(" · "), 160),
     ]
+}
+
+/// Until when it can be answered, or that it cannot be now.
+fn until(request: &Request) -> String {
+    let deadline = request.deadline.as_ref().and_then(json::timestamp);
+    match request.stands_with_ms_left {
+        Some(left) => format!("halted, {} left", people::length(left)),
+        None if request.halted => "halted".to_owned(),
+        None => deadline.map(moment_of).unwrap_or_default(),
+    }
 }
 
 /// The size of the next page, when `left` are still wanted.
@@ -304,5 +308,15 @@ mod tests {
         assert!(how(Some(2), true, "").ends_with("holdpoint respond 3 asks it"));
         assert!(how(Some(2), false, "").ends_with("holdpoint respond REQUEST asks it"));
         assert_eq!(how(None, true, ""), "holdpoint inbox 1 shows one whole");
+    }
+
+    #[test]
+    fn a_question_that_is_halted_says_so_with_a_deadline_and_without() {
+        let open = Request::default();
+        assert_eq!(until(&open), "");
+        let halted = Request { halted: true, ..open };
+        assert_eq!(until(&halted), "halted");
+        let late = Request { stands_with_ms_left: Some(7_200_000), ..halted };
+        assert!(until(&late).starts_with("halted, ") && until(&late).ends_with(" left"));
     }
 }

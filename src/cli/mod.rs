@@ -92,6 +92,8 @@ struct Ctx {
     followed: Followed,
     /// Whether what is shown is read in a database, by this process.
     reads_database: AtomicBool,
+    /// Whether a server is spoken to, which drives its runs by itself.
+    is_served: AtomicBool,
 }
 
 /// What whoever reads a database is told: with a key they may take themselves for somebody else.
@@ -131,6 +133,7 @@ impl Ctx {
         let connection = app::connect(&self.config, reach, self.followed.clone()).await?;
         let reads_database = connection.embedded && self.config.store.is_some();
         self.reads_database.store(reads_database, Ordering::Relaxed);
+        self.is_served.store(connection.is_served(), Ordering::Relaxed);
         if was_older && !app::offline::is_older(&self.config) {
             let place = line(&self.config.data.display().to_string(), 400);
             let text = format!(
@@ -147,6 +150,11 @@ impl Ctx {
     /// Whether what is shown is read in a database, and at no server that it could be answered at.
     fn looks_at_database(&self) -> bool {
         self.reads_database.load(Ordering::Relaxed)
+    }
+
+    /// Whether a server has what this command works on: it goes on with it when nobody looks.
+    fn is_served(&self) -> bool {
+        self.is_served.load(Ordering::Relaxed)
     }
 
     /// The flags that a command printed for the reader must repeat to reach the same place.
@@ -198,8 +206,14 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
         term.write(&config.dump())?;
         return Ok(Exit::Done);
     }
-    let (followed, reads_database) = (Followed::default(), AtomicBool::new(false));
-    let ctx = Ctx { config, term, json: cli.json, followed, reads_database };
+    let ctx = Ctx {
+        config,
+        term,
+        json: cli.json,
+        followed: Followed::default(),
+        reads_database: AtomicBool::new(false),
+        is_served: AtomicBool::new(false),
+    };
     let Some(command) = cli.command else {
         term.write(&args::welcome(term.paint))?;
         return Ok(Exit::Done);

@@ -339,6 +339,9 @@ pub(super) fn question(paint: Paint, request: &Request) -> String {
         };
         text.push_str(&paint.warn(&until));
         text.push('\n');
+    } else if request.halted {
+        text.push_str(&paint.warn("  stands still while halted"));
+        text.push('\n');
     }
     text
 }

@@ -17,6 +17,7 @@ use crate::wire::v1::RunWorkflowRequest;
   holdpoint run approve_and_send \"Invite the team to lunch on Friday\"
   holdpoint run event_planning \"Plan a party for 30 people\" --session party
   holdpoint run intake --input-json '{\"customer\": 42}' --json
+  holdpoint run payout --input-json - < payout.json      what is secret stands in no list of processes
   cat letter.txt | holdpoint run summarise -
 
 `exit`, Ctrl-D or Ctrl-C leave it waiting; `holdpoint resume` takes it up again. Where there is no
@@ -27,7 +28,7 @@ pub(super) struct Args {
     /// What it is given; `-` reads it from stdin
     #[arg(conflicts_with = "input_json")]
     pub text: Option<String>,
-    /// What it is given, as JSON
+    /// What it is given, as JSON; `-` reads it from stdin, so that no secret stands in `ps` or in the shell's history
     #[arg(long, value_name = "JSON")]
     pub input_json: Option<String>,
     /// The session to run it in; a new one if left out
@@ -49,6 +50,7 @@ pub(super) struct Args {
 /// Runs the workflow.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let input = input(&args)?;
+    let given = input.clone();
     let gates = args.gate.iter().map(|text| parse_json("--gate", text).map(Into::into));
     let gates = gates.collect::<Result<Vec<_>, Trouble>>()?;
     let mut connection = ctx.connect().await?;
@@ -68,6 +70,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     };
     let ended = match talk.await {
         Err(trouble) => {
+            let trouble = with_json(trouble, &given);
             Err(suggest::workflow(trouble, &args.workflow, &mut connection.client).await)
         }
         ended => ended,
@@ -78,12 +81,33 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 fn input(args: &Args) -> Result<Value, Trouble> {
     match (&args.input_json, args.text.as_deref()) {
+        (Some(text), _) if text == "-" => parse_json("--input-json", &term::read_all()?),
         (Some(text), _) => parse_json("--input-json", text),
         (None, Some("-")) => Ok(Value::String(term::read_all()?.trim_end().to_owned())),
         (None, Some(text)) => Ok(Value::String(text.to_owned())),
         (None, None) => Err(Trouble::new(Exit::Usage, "there is nothing to give the workflow")
             .hint(format!("holdpoint run {} \"what you want\"", args.workflow))),
     }
+}
+
+/// A no to a text where the workflow takes something else, with how JSON is given if that text is some. What it says is not
+/// said again: it may be secret.
+fn with_json(trouble: Trouble, given: &Value) -> Trouble {
+    let expected = trouble.message.strip_prefix("input: expected a value ");
+    let takes_other = expected.is_some_and(|what| !what.starts_with("of type string "));
+    let is_refused = trouble.code.as_deref() == Some("field.invalid") && takes_other;
+    if !is_refused || !given.as_str().is_some_and(looks_like_json) {
+        return trouble;
+    }
+    trouble.hint(
+        "this was given as a text: `--input-json JSON` gives it as JSON, and `--input-json -` reads it from stdin",
+    )
+}
+
+/// Whether a text was meant as JSON: it is some, or begins as an object or a list does.
+fn looks_like_json(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with(['{', '[']) || serde_json::from_str::<Value>(text).is_ok()
 }
 
 /// JSON from a flag, or why it is none.
@@ -96,5 +120,33 @@ fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         Some(_) | None => Err("write it as NAME=VALUE".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(message: &str, code: &str) -> Trouble {
+        Trouble { code: Some(code.into()), ..Trouble::new(Exit::Refused, message) }
+    }
+
+    #[test]
+    fn json_that_was_given_as_a_text_is_told_how_it_is_given_where_something_else_is_taken() {
+        let object = "input: expected a value of type object that fits the input schema (no)";
+        for text in ["{\"iban\": \"DE1\"}", " {iban: DE1", "[1]", "42"] {
+            let hint = with_json(refused(object, "field.invalid"), &text.into()).hint.unwrap();
+            assert!(hint.contains("--input-json") && !hint.contains("DE1"), "{text}: {hint}");
+        }
+        let hint = |message: &str, code: &str, given: Value| {
+            with_json(refused(message, code), &given).hint
+        };
+        assert_eq!(hint(object, "field.invalid", "Pay Ada.".into()), None);
+        assert_eq!(hint(object, "field.invalid", serde_json::json!({"iban": 1})), None);
+        let text = "input: expected a value of type string that fits the input schema (no)";
+        assert_eq!(hint(text, "field.invalid", "{}".into()), None, "a text is what it takes");
+        let member = "input/iban: expected a value of type object that fits the input schema (no)";
+        assert_eq!(hint(member, "field.invalid", "{}".into()), None);
+        assert_eq!(hint(object, "workflow.broken", "{}".into()), None);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::app::moving::{self, Stage};
 use crate::app::store::Tables;
-use crate::app::{self, counted};
+use crate::app::{self, AppError, counted};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::export::PROGRESS_RUNS;
@@ -58,6 +58,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 /// Moves the store.
 async fn carry(to: Option<String>, ctx: &Ctx) -> Result<Exit, Trouble> {
     // What has a password in it is better not in a list of processes.
+    let name = if to.is_some() { "to" } else { "HOLDPOINT_MOVE_TO" };
     let Some(to) = to.or_else(|| std::env::var("HOLDPOINT_MOVE_TO").ok()) else {
         let hint = "name it with --to or HOLDPOINT_MOVE_TO: postgres://USER:PASSWORD@HOST/DATABASE";
         return Err(Trouble::new(Exit::Usage, "to: no database is named").hint(hint));
@@ -70,7 +71,8 @@ async fn carry(to: Option<String>, ctx: &Ctx) -> Result<Exit, Trouble> {
         Stage::Switching => term.note(&term.paint_error.dim("switching")),
         Stage::Asked | Stage::Copying { .. } | Stage::Done { .. } | Stage::Failed { .. } => {}
     };
-    let done = moving::carry(&ctx.config, &to, &progress).await?;
+    let done = moving::carry(&ctx.config, &to, &progress).await;
+    let done = done.map_err(|error| named(name, error))?;
     let Stage::Done { place, runs, events, gap_ms, stranded } = &done else {
         return Ok(Exit::Failed);
     };
@@ -97,6 +99,17 @@ async fn carry(to: Option<String>, ctx: &Ctx) -> Result<Exit, Trouble> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// What is wrong with the database that is moved into is said of what named that, and not of `store`, which names another.
+#[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "there is none"))]
+fn named(name: &str, error: AppError) -> Trouble {
+    #[cfg(feature = "postgres")]
+    if let AppError::Postgres(why) = &error {
+        let message = format!("{name}: {why}");
+        return Trouble { message, ..Trouble::from(error) };
+    }
+    Trouble::from(error)
 }
 
 /// Makes the tables.

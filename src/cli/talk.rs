@@ -15,6 +15,7 @@ use crate::cli::editor::{self, Edited};
 use crate::cli::elsewhere;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Ending, Follow, Sent, Telling, sent};
+use crate::cli::halt;
 use crate::cli::people::Sight;
 use crate::cli::render::{self, Audience};
 use crate::cli::term::Input;
@@ -130,9 +131,7 @@ impl<'a> Talk<'a> {
                 ending @ (Ending::Completed | Ending::Failed) => return Ok(ending.exit()),
                 ending @ Ending::Halted => {
                     let (id, again) = (&self.follow.run_id, self.ctx.again());
-                    self.ctx.term.note(&format!(
-                        "left standing; once the halt is taken back, take it up again with: holdpoint resume {id}{again}"
-                    ));
+                    self.ctx.term.note(&halt::left(id, self.ctx.is_served(), &again));
                     return Ok(ending.exit());
                 }
                 Ending::Moving => {
@@ -264,9 +263,9 @@ impl<'a> Talk<'a> {
         }
         self.ctx.term.write(&render::question(self.ctx.term.paint, request))?;
         let said = crate::cli::term::line(said, 40);
-        let usage = format!("Enter says {said} to this, anything else says nothing");
+        let usage = format!("Enter or y says {said} to this, anything else says nothing");
         let typed = self.prompt(&usage).await?;
-        Ok(typed.is_some_and(|typed| typed.trim().is_empty() || typed.trim() == said))
+        Ok(typed.is_some_and(|typed| answer::stands(&typed, &said)))
     }
 
     /// Reads until something is typed that the question can take; nothing if the person leaves.
@@ -353,7 +352,7 @@ impl<'a> Talk<'a> {
     /// Whether the version that was just shown is to be sent.
     pub(super) async fn sends_version(&mut self) -> Result<bool, Trouble> {
         let said = self.prompt("send this version? y sends it, anything else does not").await?;
-        Ok(matches!(said.unwrap_or_default().trim().to_lowercase().as_str(), "y" | "yes"))
+        Ok(answer::is_yes(&said.unwrap_or_default()))
     }
 
     pub(super) async fn prompt(&mut self, usage: &str) -> Result<Option<String>, Trouble> {

@@ -123,11 +123,12 @@ fn bundle(file: &Path, against: &Against, ctx: &Ctx) -> Result<Exit, Trouble> {
     let is_ok = !is_wrong && !is_open;
     let shown = if ctx.json {
         let decisions: Vec<_> = looked.decided.iter().map(decided::of).collect();
+        let cancelled = looked.cancelled.as_ref().map(decided::cancelled);
         json!({
             "ok": is_ok, "run": looked.run, "events": looked.events, "unchained": looked.unchained,
             "proven": proven, "unproven": unproven, "unproven_events": unproven_events,
             "over": looked.is_over, "left_out": looked.left_out, "signed_by": looked.signer,
-            "own_key": looked.is_own_key, "decisions": decisions, "finding": looked.finding,
+            "own_key": looked.is_own_key, "decisions": decisions, "cancelled": cancelled, "finding": looked.finding,
         })
         .to_string()
     } else if let Some(finding) = &looked.finding {
@@ -184,6 +185,7 @@ fn told(looked: &Bundled) -> Vec<String> {
         told.push(format!("{}:", decided::counts(&looked.decided)));
         told.extend(looked.decided.iter().map(|one| format!("  {}", decided::in_words(one))));
     }
+    told.extend(looked.cancelled.as_ref().map(decided::cancelled_in_words));
     told
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Attesting {
     /// What is wrong with the signing of heads.
     pub(super) trouble: Mutex<Option<AttestTrouble>>,
     /// One at a time.
-    writing: tokio::sync::Mutex<()>,
+    pub(super) writing: tokio::sync::Mutex<()>,
 }
 
 impl Engine {

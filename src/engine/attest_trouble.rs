@@ -52,6 +52,14 @@ impl Engine {
         }
     }
 
+    /// What kept heads from being signed was given up: that is told no more from now on, and not only from when the next one
+    /// is due.
+    pub(super) async fn end_trouble(&self) {
+        // Whoever is about to sign still goes by what lay there, and would say so afterwards.
+        let _writing = self.inner.attesting.writing.lock().await;
+        self.look_at_trouble().await;
+    }
+
     /// Heads are not signed here, for a reason that is told where they are asked for.
     pub fn leave_unsigned(&self, why: &str) {
         self.trouble(Some(AttestTrouble::Unsigned(why.to_owned())));

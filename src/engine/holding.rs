@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::as_asked::hold_to_journal;
 use crate::engine::cell::{Cell, Hot};
 use crate::engine::holder::Holder;
 use crate::engine::narrate::Narrator;
@@ -29,11 +30,12 @@ impl Engine {
         hot: &mut Hot,
     ) -> Result<bool, EngineError> {
         let standing = self.standing(cell).await?;
-        let version = match standing {
-            Some(standing) => Some(standing.version),
-            None if self.is_shared() => None,
-            None => self.inner.journal.head(&cell.id).await?.map(|head| head.version),
+        let head = match standing {
+            None if !self.is_shared() => self.inner.journal.head(&cell.id).await?,
+            Some(_) | None => None,
         };
+        let version = standing.map(|standing| standing.version);
+        let version = version.or_else(|| head.as_ref().map(|head| head.version));
         let Some(version) = version else { return Ok(false) };
         let known = if hot.is_unsure { cell.published() } else { hot.run.version };
         if version < known {
@@ -52,6 +54,10 @@ impl Engine {
         };
         let has_news = !tail.is_empty();
         self.fold_in(cell, hot, tail)?;
+        if let Some(head) = &head {
+            // It is read again before anything is done with it, until they agree.
+            hold_to_journal(head, &hot.run).inspect_err(|_| hot.is_unsure = true)?;
+        }
         if self.is_shared() {
             self.settle_holder(hot, standing);
             if has_news && matches!(hot.holder, Holder::Mine(_)) {

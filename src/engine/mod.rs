@@ -8,6 +8,7 @@
 //! done twice (E3), nothing spent on what waits (E4), a bound on everything (E6), no going on without the disk
 //! (E7), looking performs nothing (E8), and what was done is not thrown away (E9).
 
+mod as_asked;
 mod aside;
 mod attest;
 mod attest_trouble;

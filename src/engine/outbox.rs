@@ -148,7 +148,9 @@ impl Engine {
             None => self.inner.journal.outbox_entries(now, LOOK_AT).await?,
         };
         for outbox_entry in due {
-            if !self.drives(&outbox_entry.run) || !self.inner.outbox.take(&outbox_entry) {
+            let is_ours =
+                self.drives(&outbox_entry.run) && self.inner.notifier.reaches(&outbox_entry.lane);
+            if !is_ours || !self.inner.outbox.take(&outbox_entry) {
                 continue;
             }
             let engine = self.clone();

@@ -76,7 +76,7 @@ impl Engine {
         let (now, mut left) = (self.inner.clock.now(), OPEN_MAX);
         loop {
             let page = self.inner.journal.waiting(cursor.as_deref(), left.min(HEADS)).await?;
-            let heads = self.stilled(page.rows).await;
+            let heads = self.stilled_clocks(page.rows).await;
             for question in heads.iter().flat_map(|head| &head.questions) {
                 open.count(question, now);
             }

@@ -110,7 +110,7 @@ impl Engine {
             tracing::error!("{why}; nothing is done until `holdpoint release`");
         } else if known.is_rewound && !self.is_rewound() {
             // Every server that stops says so: whoever looks at one of them need not know which one found it.
-            self.inner.sharing.count_rewound(&known.epoch);
+            self.inner.sharing.suspicion.count_rewound(&known.epoch);
             tracing::error!(
                 "the store has gone back in time, as another server found: it lacks what it had acknowledged; nothing is done \
                  until `holdpoint release`"
@@ -275,6 +275,9 @@ impl Engine {
         let seen = self.inner.standing.get();
         let heads = self.settle_heads(forgets, who).await?;
         let are_forgotten = forgets && !heads.is_empty();
+        if are_forgotten {
+            self.end_trouble().await;
+        }
         let done = ReleasedStore { was_held: seen.is_held, heads, are_forgotten };
         if !seen.is_held {
             return Ok(done);

@@ -68,6 +68,17 @@ impl Engine {
     }
 }
 
+/// Names those who were taken for dead. A life that nobody has spoken for was a command's, or a start's that came to nothing.
+pub(super) fn tell_of_dead(dead: &[Introduction]) {
+    for who in dead.iter().filter(|who| !who.name.is_empty()) {
+        tracing::warn!(
+            server = called(who, true),
+            version = who.program,
+            "a server gave no sign of life in time and is taken for dead: what it drove is taken up by those who live"
+        );
+    }
+}
+
 /// What a server is called: machines that run several of them tell those apart by their addresses, to whoever is shown
 /// who shares the store.
 fn called(who: &Introduction, with_address: bool) -> String {

@@ -6,14 +6,14 @@
 //! also where somebody who could not know has written over it since.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::cell::{Cell, State};
 use crate::engine::holder::Holder;
 use crate::engine::narrate::{Narrator, Published};
 use crate::engine::trace::SpanBuilder;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Event, Recorded, RunId, Status, Version, replay};
+use crate::kernel::{Event, Millis, Recorded, RunId, Status, Version, replay};
 use crate::ports::identity::Identity;
 use crate::ports::{Fault, Note, Rewind};
 
@@ -24,30 +24,83 @@ const NAMED_MAX: usize = 1_000;
 /// missing.
 type Lost = BTreeMap<RunId, (Version, Version, Vec<String>)>;
 
+/// What this process knows of whether the store has gone back in time.
+#[derive(Debug, Default)]
+pub(super) struct Suspicion {
+    /// That it lacks what it had acknowledged, until that is seen to.
+    rewind: Mutex<Option<Rewind>>,
+    /// Its epoch when it was last found to have everything that it acknowledged, and when that was.
+    whole_in: Mutex<Option<(String, Millis)>>,
+    /// In which epoch it was last counted that it had gone back; empty before.
+    counted_in: Mutex<String>,
+    /// Held by whoever sees to it.
+    seeing: tokio::sync::Mutex<()>,
+}
+
+impl Suspicion {
+    /// The store seems to have gone back: nothing is done in the world before that is seen to.
+    fn suspect(&self, rewind: Rewind) {
+        self.lock_rewind().get_or_insert(rewind);
+    }
+
+    pub(super) fn suspected(&self) -> Option<Rewind> {
+        *self.lock_rewind()
+    }
+
+    fn seen_to(&self, rewind: Rewind) {
+        let mut suspected = self.lock_rewind();
+        if *suspected == Some(rewind) {
+            *suspected = None;
+        }
+    }
+
+    /// The store has everything that it acknowledged, in this epoch.
+    fn found_whole(&self, epoch: String, then: Millis) {
+        *self.whole_in.lock().unwrap_or_else(PoisonError::into_inner) = Some((epoch, then));
+    }
+
+    fn whole_in(&self) -> Option<(String, Millis)> {
+        self.whole_in.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts that the store had gone back, once for each epoch that began by it: whoever finds it has often heard of it.
+    pub(super) fn count_rewound(&self, epoch: &str) {
+        let mut counted = self.counted_in.lock().unwrap_or_else(PoisonError::into_inner);
+        if *counted != epoch {
+            epoch.clone_into(&mut counted);
+            metrics::counter!("holdpoint_store_rewound_total").increment(1);
+        }
+    }
+
+    fn lock_rewind(&self) -> MutexGuard<'_, Option<Rewind>> {
+        self.rewind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Engine {
     /// Looks whether the store still has what it acknowledged, and sees to it where it has not.
     pub(super) async fn look_back(&self) -> Result<(), EngineError> {
         let Some(replicas) = self.replicas() else { return Ok(()) };
         // From before it is asked.
-        let epoch = self.epoch();
+        let (epoch, now) = (self.epoch(), self.inner.clock.now());
         if let Some(rewind) = replicas.look_back().await? {
-            self.inner.sharing.suspect(rewind);
+            self.inner.sharing.suspicion.suspect(rewind);
         }
         // One at a time: whoever comes second finds it seen to.
-        let _seeing = self.inner.sharing.seeing.lock().await;
-        let Some(rewind) = self.inner.sharing.suspected() else {
-            self.inner.sharing.found_whole(epoch);
+        let _seeing = self.inner.sharing.suspicion.seeing.lock().await;
+        let Some(rewind) = self.inner.sharing.suspicion.suspected() else {
+            self.inner.sharing.suspicion.found_whole(epoch, now);
             return Ok(());
         };
         self.went_back(rewind).await?;
-        self.inner.sharing.seen_to(rewind);
+        self.inner.sharing.suspicion.seen_to(rewind);
         Ok(())
     }
 
     /// A run is known further than the store has it: that is looked into at once, and the run is not believed.
     pub(super) fn gone_back(&self, cell: &Cell, (had, has): (Version, Version)) -> Fault {
         if self.is_shared() {
-            self.inner.sharing.suspect(Rewind { had, has });
+            self.inner.sharing.suspicion.suspect(Rewind { had, has });
             let engine = self.clone();
             self.inner.tasks.spawn(async move {
                 if let Err(error) = engine.look_back().await {
@@ -122,17 +175,19 @@ impl Engine {
         let both = (&*self.inner.journal, replicas);
         // Whoever finds it late finds what others have found since, and somebody may have looked at: that is not held
         // a second time.
-        let whole_in = self.inner.sharing.whole_in();
+        let (whole_in, now) = (self.inner.sharing.suspicion.whole_in(), self.inner.clock.now());
         let identity = Identity::change(both, |known| {
-            let is_found = !whole_in.is_empty() && known.is_renewed && known.epoch != whole_in;
+            let is_found = whole_in.as_ref().is_some_and(|(epoch, then)| {
+                known.epoch != *epoch && known.is_renewed_since(*then)
+            });
             let is_so = (known.is_held && known.is_rewound) || is_found;
-            (!is_so).then(|| known.rewound(epoch.clone()))
+            (!is_so).then(|| known.rewound(epoch.clone()).at(now))
         });
         let _changing = self.inner.standing.changing.lock().await;
         let identity = identity.await?;
         let is_first = identity.epoch == epoch;
         // Before it is so: whoever sees that this one stands still finds why.
-        self.inner.sharing.count_rewound(&identity.epoch);
+        self.inner.sharing.suspicion.count_rewound(&identity.epoch);
         tracing::error!(
             had,
             has,

@@ -5,18 +5,20 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::engine::cell::{Cell, State, WorkKey};
 use crate::engine::holder::Holder;
+use crate::engine::replicas::tell_of_dead;
+use crate::engine::rewind::Suspicion;
 use crate::engine::work::LastWord;
 use crate::engine::work::is_under_way;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Millis, Refusal, RunId, Status};
 use crate::ports::leave::Leave;
-use crate::ports::{Fault, Hint, Incarnation, Journal, Replicas, Rewind, Token, keep_time};
+use crate::ports::{Fault, Hint, Incarnation, Journal, Replicas, Token, keep_time};
 
 /// How often a process shows that it lives: four times in what a life lasts.
 const BEAT_MS: u64 = 1_500;
@@ -50,14 +52,8 @@ pub(super) struct Sharing {
     living: Mutex<Vec<Incarnation>>,
     /// How many of them have said who they are: those serve.
     serving: AtomicUsize,
-    /// That the store lacks what it had acknowledged, until that is seen to.
-    rewind: Mutex<Option<Rewind>>,
-    /// The store's epoch when it was last found to have everything that it acknowledged; empty before.
-    whole_in: Mutex<String>,
-    /// In which epoch it was last counted that the store had gone back; empty before.
-    counted_in: Mutex<String>,
-    /// Held by whoever sees to it.
-    pub(super) seeing: tokio::sync::Mutex<()>,
+    /// Whether the store has gone back in time.
+    pub(super) suspicion: Suspicion,
 }
 
 impl Sharing {
@@ -71,49 +67,8 @@ impl Sharing {
             beating: tokio::sync::Mutex::default(),
             living: Mutex::default(),
             serving: AtomicUsize::new(0),
-            rewind: Mutex::default(),
-            whole_in: Mutex::default(),
-            counted_in: Mutex::default(),
-            seeing: tokio::sync::Mutex::default(),
+            suspicion: Suspicion::default(),
         }
-    }
-
-    /// The store seems to have gone back: nothing is done in the world before that is seen to.
-    pub(super) fn suspect(&self, rewind: Rewind) {
-        self.lock_rewind().get_or_insert(rewind);
-    }
-
-    pub(super) fn suspected(&self) -> Option<Rewind> {
-        *self.lock_rewind()
-    }
-
-    pub(super) fn seen_to(&self, rewind: Rewind) {
-        let mut suspected = self.lock_rewind();
-        if *suspected == Some(rewind) {
-            *suspected = None;
-        }
-    }
-
-    /// The store has everything that it acknowledged, in this epoch.
-    pub(super) fn found_whole(&self, epoch: String) {
-        *self.whole_in.lock().unwrap_or_else(PoisonError::into_inner) = epoch;
-    }
-
-    pub(super) fn whole_in(&self) -> String {
-        self.whole_in.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Counts that the store had gone back, once for each epoch that began by it: whoever finds it has often heard of it.
-    pub(super) fn count_rewound(&self, epoch: &str) {
-        let mut counted = self.counted_in.lock().unwrap_or_else(PoisonError::into_inner);
-        if *counted != epoch {
-            epoch.clone_into(&mut counted);
-            metrics::counter!("holdpoint_store_rewound_total").increment(1);
-        }
-    }
-
-    fn lock_rewind(&self) -> MutexGuard<'_, Option<Rewind>> {
-        self.rewind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -220,7 +175,7 @@ impl Engine {
 
     fn is_in_time(&self) -> bool {
         let sharing = &self.inner.sharing;
-        sharing.suspected().is_none()
+        sharing.suspicion.suspected().is_none()
             && self.inner.clock.ticks() < sharing.until.load(Ordering::Acquire)
     }
 
@@ -364,7 +319,9 @@ impl Engine {
 
     async fn look_around(&self, awaited: &mut HashMap<RunId, Millis>) -> Result<(), EngineError> {
         let Some(replicas) = self.replicas() else { return Ok(()) };
-        if replicas.bury().await? > 0 {
+        let dead = replicas.bury().await?;
+        if !dead.is_empty() {
+            tell_of_dead(&dead);
             self.beat().await?;
             self.finish_halts();
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::cell::State;
-use crate::kernel::{Halts, Run, halt};
+use crate::kernel::{Halts, Question, Run, halt};
 use crate::ports::Head;
 
 impl Engine {
@@ -33,24 +33,37 @@ impl Engine {
     }
 
     /// The same of a list, of which there is no more than the heads.
-    pub(super) async fn stilled(&self, mut heads: Vec<Head>) -> Vec<Head> {
+    pub(super) async fn stilled(&self, heads: Vec<Head>) -> Vec<Head> {
+        self.stilled_where(heads, |_| true).await
+    }
+
+    /// The same where only deadlines are counted: no run is looked at for a question that has none.
+    pub(super) async fn stilled_clocks(&self, heads: Vec<Head>) -> Vec<Head> {
+        self.stilled_where(heads, |question| question.deadline.is_some()).await
+    }
+
+    async fn stilled_where(
+        &self,
+        mut heads: Vec<Head>,
+        matters: fn(&Question) -> bool,
+    ) -> Vec<Head> {
         let halts = self.halts_listed();
         if !halts.0.is_empty() {
             for head in &mut heads {
-                self.still(&halts, head).await;
+                self.still(&halts, head, matters).await;
             }
         }
         heads
     }
 
-    /// Most heads tell it themselves; of a question with a deadline that does not, the run is looked at.
-    async fn still(&self, halts: &Halts, head: &mut Head) {
+    /// Most heads tell it themselves; of a question that does not, the run is looked at where it matters.
+    async fn still(&self, halts: &Halts, head: &mut Head, matters: fn(&Question) -> bool) {
         let mut needs_run = false;
         for question in &mut head.questions {
             match halt::still(halts, &head.workflow, question) {
                 Ok(None) => {}
                 Ok(still) => Arc::make_mut(question).still = still,
-                Err(halt::NeedsRun) => needs_run |= question.deadline.is_some(),
+                Err(halt::NeedsRun) => needs_run |= matters(question),
             }
         }
         if !needs_run {

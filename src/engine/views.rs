@@ -190,7 +190,7 @@ impl Engine {
             let page =
                 self.inner.journal.heads(&filter, cursor.as_deref(), page_size(limit)?).await?;
             let rows = page.rows.into_iter().filter(|head| who.covers(&head.workflow)).collect();
-            let rows = self.stilled(rows).await.into_iter();
+            let rows = self.stilled(self.as_asked(rows).await?).await.into_iter();
             let rows: Vec<_> = rows.map(|head| head.told_to(who)).collect();
             // A page may be short, and is empty only at the end.
             if !rows.is_empty() || page.next.is_none() {
@@ -236,6 +236,7 @@ impl Engine {
     async fn session_view(&self, row: SessionRow) -> Result<SessionView, EngineError> {
         let filter = RunFilter { session: Some(row.session.clone()), ..RunFilter::default() };
         let runs = self.inner.journal.heads(&filter, None, PAGE_DEFAULT).await?.rows;
+        let runs = self.as_asked(runs).await?;
         Ok(SessionView { row, runs: self.stilled(runs).await })
     }
 
@@ -267,7 +268,8 @@ impl Engine {
                 Some(of) => self.waiting_of(of, cursor.as_deref(), limit.min(SCAN)).await?,
             };
             let operator = self.operator();
-            let open = self.stilled(page.rows).await.into_iter().flat_map(open_requests);
+            let asked = self.as_asked(page.rows).await?;
+            let open = self.stilled(asked).await.into_iter().flat_map(open_requests);
             let now = self.inner.clock.now();
             let visible = open.filter(|row| row.is_known_to(who, &operator, now));
             let wanted = visible.filter(|row| filter.accepts(row, who, &operator, now));

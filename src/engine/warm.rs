@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::MutexGuard;
 
+use crate::engine::as_asked::hold_to_journal;
 use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::drive::{DECIDE_TRIES, Extras, joined};
 use crate::engine::holder::Holder;
@@ -191,6 +192,7 @@ impl Engine {
         let version = standing.map_or(head.version, |standing| standing.version);
         let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
         let run = self.fold_all(&cell.id, workflow, version).await?;
+        hold_to_journal(&head, &run)?;
         metrics::counter!("holdpoint_runs_loaded_total").increment(1);
         Ok(Some((self.recalling(run).await?, standing)))
     }

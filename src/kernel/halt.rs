@@ -126,8 +126,10 @@ fn concerns_itself(halt: &Halt, workflow: &str, question: &Question) -> Result<b
 
 /// What is said of a clock under these halts, all of which stop it.
 fn still_under<'a>(question: &Question, halts: impl Iterator<Item = &'a Halt>) -> Option<Still> {
-    let from = stood_from(halts.map(|halt| halt.at).min()?, question);
-    Some(Still { left_ms: question.deadline.map(|deadline| deadline.since(from)) })
+    let halts: Vec<_> = halts.collect();
+    let what = halts.first()?.scope.words();
+    let from = stood_from(halts.iter().map(|halt| halt.at).min()?, question);
+    Some(Still { what, left_ms: question.deadline.map(|deadline| deadline.since(from)) })
 }
 
 /// From when on a question stands under a halt since then: not before it was asked, and no time counts twice.

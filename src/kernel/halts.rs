@@ -156,8 +156,10 @@ pub struct Stood {
 }
 
 /// That the clock of a question stands still: a halt stands in its way, and no deadline of it passes meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Still {
+    /// What is halted, in words: the first of the halts that stand in its way.
+    pub what: String,
     /// How long there is to answer once it goes on; for ever, if absent.
     pub left_ms: Option<u64>,
 }

@@ -269,7 +269,7 @@ mod tests {
     fn what_stands_still_at_a_halt_is_not_overdue() {
         let mut open = Open::default();
         let late = Question { deadline: Some(Millis(2_000)), ..question() };
-        let still = Some(Still { left_ms: Some(1) });
+        let still = Some(Still { what: "everything".into(), left_ms: Some(1) });
         open.count(&Question { still, ..late.clone() }, Millis(9_000));
         assert_eq!(open, Open { ages: [1, 0, 0, 0], overdue: 0 });
         open.count(&late, Millis(9_000));

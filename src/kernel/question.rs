@@ -267,7 +267,8 @@ pub struct Question {
     /// Where they have what is for those who decide alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confided: Vec<String>,
-    /// Whether something in it is hidden from whoever is shown it; never so where it is kept.
+    /// Whether the veil hides something in it from whoever is shown it; never so where it is kept. What nobody is to
+    /// read of a call is hidden besides (`is_masked`).
     #[serde(skip)]
     pub is_veiled: bool,
     /// What those who decide are shown of it, where others are shown less; never where it is kept.

@@ -79,6 +79,20 @@ fn digest_of(shown: &Question, seed: &str) -> String {
 }
 
 #[test]
+fn k3_a_question_is_sealed_by_the_digest_of_what_it_says_and_by_no_other() {
+    let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
+    let requesters = ["ann".to_owned()];
+    let of =
+        |seed, epoch| Belongs { run: &run, definition: "d", requesters: &requesters, seed, epoch };
+    let mut asked = question(Kind::Approval);
+    asked.seal(of("seed", "epoch"));
+    assert!(asked.is_sealed(of("", "epoch")), "its nonce is its own");
+    assert!(!asked.is_sealed(of("seed", "")), "it was asked in an epoch");
+    asked.prompt.push('!');
+    assert!(!asked.is_sealed(of("seed", "epoch")));
+}
+
+#[test]
 fn k3_whatever_is_shown_is_in_the_digest() {
     let shown = question(Kind::Approval);
     let changes: [&dyn Fn(&mut Question); 8] = [

@@ -1,8 +1,7 @@
 //! Run: where an execution stands, folded from its journal.
 //!
-//! Everything in here follows from events; nothing is set by hand outside `evolve`. What grows
-//! (the conversation, the list of how questions ended) only grows at its end. What was said before
-//! it (`session_memory`) is handed in whole when it begins or is loaded.
+//! Everything in here follows from events; nothing is set by hand outside `evolve`. What grows (the conversation, the
+//! list of how questions ended) only grows at its end. What was said before it (`session_memory`) is handed in whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,8 +38,7 @@ use crate::kernel::trace::Trace;
 use crate::kernel::veil::Veil;
 use crate::kernel::workflow::{Gate, Safety, Workflow};
 
-/// A conversation's weight, with what was said before it: it is held in memory and given whole to
-/// every agent.
+/// A conversation's weight, with what was said before it: it is held in memory and given whole to every agent.
 pub const CONVERSATION_BYTES_MAX: usize = 16 << 20;
 /// Questions of one run; an ordinal has a place in memory for good.
 pub const QUESTIONS_MAX: usize = 100_000;
@@ -53,6 +51,7 @@ pub struct Run {
     /// The session it belongs to.
     pub session: SessionId,
     /// The definition it keeps for life.
+    #[serde(skip, default = "Workflow::of_nothing")]
     pub workflow: Arc<Workflow>,
     /// The definition's digest.
     pub definition: String,

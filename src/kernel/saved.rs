@@ -29,7 +29,10 @@ pub fn read(text: &str, workflow: &Arc<Workflow>) -> Option<Run> {
     let mut run: Run = serde_json::from_str(json).ok()?;
     // It has a stored form of its own, and what was said of it here would count for nothing.
     run.workflow = Arc::clone(workflow);
-    Some(run)
+    // K3: what somebody would be shown is what its digest says, or the journal is asked. Then whoever decides on something
+    // that was put in its place says so themselves: the digest beside their answer is not that of the question.
+    let mut decided_on = run.questions.values().filter(|question| question.decides());
+    decided_on.all(|question| question.is_sealed(run.belongs())).then_some(run)
 }
 
 /// The same run, less what is handed to it: as its journal folds to.

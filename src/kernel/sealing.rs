@@ -46,6 +46,12 @@ impl Question {
         self.digest = self.digest_of(of);
     }
 
+    /// Whether its digest is that of what it says (K3). Its nonce is taken as it is: what that was drawn from is the
+    /// journal's secret.
+    pub fn is_sealed(&self, of: Belongs<'_>) -> bool {
+        self.digest == self.digest_of(of)
+    }
+
     /// The digest of what a person decides by and on (K3): RFC 8785's form of it, by SHA-256.
     fn digest_of(&self, of: Belongs<'_>) -> String {
         let options = self.options.iter();

@@ -406,6 +406,12 @@ impl Question {
     pub fn as_decided(self: &Arc<Self>) -> Arc<Self> {
         self.aside.0.as_ref().map_or_else(|| Arc::clone(self), Arc::clone)
     }
+
+    /// Whether something in it is a mask to whoever is shown it as it is here. Of what nobody is to read of a call
+    /// everybody is told how long it is, those who decide as well.
+    pub fn is_masked(&self) -> bool {
+        self.is_veiled || !self.secrets.is_empty()
+    }
 }
 
 /// How a text that is JSON, and a URL, have another within, where that is not as it is.

@@ -371,6 +371,8 @@ fn whoever_decides_sees_the_call_and_of_all_else_nothing_that_was_not_marked_for
     assert_eq!(decided.prompt, "Pay by 4929-canary for •••?");
     assert_eq!(decided.context["reasons"][1], "word is •••");
     assert!(decided.is_veiled);
+    let alone = Veil::default().question(Arc::new(gated())).as_decided();
+    assert!(!alone.is_veiled && alone.is_masked(), "what nobody is to read is a mask to them, too");
 }
 
 #[test]

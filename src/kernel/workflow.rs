@@ -4,6 +4,7 @@
 //! that use it, so a run in flight keeps the definition it began with. No I/O, no YAML in here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -444,6 +445,24 @@ pub struct Editable {
 }
 
 impl Workflow {
+    /// One in which nothing is done: what stands for a definition that is not known yet.
+    pub(super) fn of_nothing() -> Arc<Self> {
+        Arc::new(Self {
+            name: String::new(),
+            description: String::new(),
+            input: None,
+            limits: Limits::default(),
+            models: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            gates: Vec::new(),
+            agents: BTreeMap::new(),
+            request_types: BTreeMap::new(),
+            pattern: Pattern::Sequential { steps: Vec::new() },
+            by_digest: false,
+            secretive: false,
+        })
+    }
+
     /// The steps' ids and who performs them, for drawings and lists; people's steps have no agent.
     pub fn step_ids(&self) -> Vec<(String, Option<String>)> {
         match &self.pattern {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::Millis;
 use crate::ports::{Fault, Journal, Replicas};
 
 /// Under which name a store keeps it.
@@ -32,6 +33,9 @@ pub struct Identity {
     /// Where it is held because another database with its history took writes: both of them, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twins: Option<String>,
+    /// When it became that, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renewed_at: Option<Millis>,
     /// Which file it is being made from, by its checksum: with that one, and no other, it can be taken up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub importing: Option<String>,
@@ -68,6 +72,17 @@ impl Identity {
     pub fn renewed(epoch: String) -> Self {
         let (is_renewed, is_renewing, is_held) = (true, true, true);
         Self { epoch, is_renewed, is_renewing, is_held, ..Self::default() }
+    }
+
+    /// The same, which became that now.
+    #[must_use]
+    pub fn at(self, now: Millis) -> Self {
+        Self { renewed_at: Some(now), ..self }
+    }
+
+    /// Whether it became another after this: an epoch of before, with all that was so then, comes back with a backup of then.
+    pub fn is_renewed_since(&self, then: Millis) -> bool {
+        self.is_renewed && self.renewed_at.is_some_and(|at| at > then)
     }
 
     /// The same store after it was found to have gone back in time: another one, and held (J10).

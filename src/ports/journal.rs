@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::binding::Open;
 use crate::kernel::evidence::Hash;
 use crate::kernel::{
-    Belongs, Event, Failure, Hidden, Millis, Question, Recorded, Run, RunId, SessionId, Spent,
-    Status, Veil, Version, Workflow,
+    Event, Failure, Hidden, Millis, Question, Recorded, Run, RunId, SessionId, Spent, Status, Veil,
+    Version, Workflow,
 };
 use crate::ports::Fault;
 use crate::ports::desks::Desk;
@@ -132,20 +132,6 @@ impl HeadStatus {
 }
 
 impl Head {
-    /// The same, with all that its questions are known by: one that an earlier build wrote lacks it.
-    #[must_use]
-    pub fn sealed(mut self) -> Self {
-        let requesters = self.requesters();
-        for question in &mut self.questions {
-            if question.digest.is_empty() {
-                let (run, definition) = (&self.run, self.definition.as_str());
-                let of = Belongs { run, definition, requesters: &requesters, seed: "", epoch: "" };
-                Arc::make_mut(question).seal(of);
-            }
-        }
-        self
-    }
-
     /// The same, as it is shown to whoever does not decide.
     #[must_use]
     pub fn veiled(mut self) -> Self {

@@ -1,6 +1,7 @@
 //! Ports: what we need of the world, as traits. Their docs are contracts, clause by clause.
 
 mod agent;
+mod asked;
 pub mod brake;
 mod clock;
 mod credentials;

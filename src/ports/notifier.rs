@@ -41,6 +41,12 @@ pub trait Notifier: Send + Sync + std::fmt::Debug {
     /// The lanes that every run has, beside those of its hooks.
     fn lanes(&self) -> &[String];
 
+    /// Whether the listener of this lane can be spoken to from here at all. What is for others stays in the outbox, as if
+    /// nobody had looked at it, until somebody comes who can.
+    fn reaches(&self, _lane: &str) -> bool {
+        true
+    }
+
     /// What is wrong with the address of a hook, as far as it can be seen without asking anybody.
     fn check(&self, url: &str) -> Result<(), String>;
 

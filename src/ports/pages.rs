@@ -50,6 +50,9 @@ pub struct StoreReport {
     /// What a database says of its tables, one sentence each; nothing is wrong with that. Empty in a directory.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<String>,
+    /// A right that whoever looks lacks, and servers need, with the remedy; none of whoever may only read, who is no server's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<String>,
     /// What is wrong, one sentence each; empty when all is well.
     pub damage: Vec<String>,
 }

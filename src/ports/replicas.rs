@@ -116,8 +116,8 @@ pub trait Replicas: Send + Sync + std::fmt::Debug {
     /// Begins another life: everything that was held in the last one is lost.
     async fn reborn(&self) -> Result<(), Fault>;
 
-    /// Declares dead whoever has missed its beats, for good; how many there were. Whoever asks lives.
-    async fn bury(&self) -> Result<usize, Fault>;
+    /// Declares dead whoever has missed its beats, for good; what each of them had said of itself. Whoever asks lives.
+    async fn bury(&self) -> Result<Vec<Introduction>, Fault>;
 
     /// Those who live, this process among them if it does.
     async fn living(&self) -> Result<Vec<Incarnation>, Fault>;

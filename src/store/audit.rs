@@ -89,17 +89,6 @@ impl Audit {
     }
 }
 
-/// A head with what every build has written: a question without a nonce is of a run that began before there
-/// were any, and its head may be of then too, when nobody kept by whom it was brought about nor its digest.
-fn of_every_build(mut head: Head) -> Head {
-    for question in head.questions.iter_mut().filter(|question| question.nonce.is_empty()) {
-        let question = Arc::make_mut(question);
-        question.leg = None;
-        question.digest.clear();
-    }
-    head
-}
-
 /// Whether a journal folds to its head.
 pub(super) fn check_run(
     head: &Head,
@@ -116,7 +105,7 @@ pub(super) fn check_run(
     if head.veil.is_within(&folded.veil) {
         folded.veil = head.veil.clone();
     }
-    if of_every_build(folded) == of_every_build(head.clone()) {
+    if folded.of_every_build() == head.clone().of_every_build() {
         return Ok(());
     }
     Err(format!("run `{}`: its head at version {} is not its journal's", head.run, head.version))

@@ -64,6 +64,20 @@ pub(super) fn said(dir: &Path) -> Option<Beside> {
     Some(Beside { place: holder.store, server: is_alive.then_some(holder.address) })
 }
 
+/// Where a server over that directory, or beside it, has said that it can be talked to; whether one that has the store there
+/// still lives is found out by asking.
+pub fn server_of(dir: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Server {
+        address: String,
+    }
+    if let Some(beside) = said(dir) {
+        return beside.server;
+    }
+    let server: Server = serde_json::from_slice(&fs::read(dir.join(FILE)).ok()?).ok()?;
+    Some(server.address)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

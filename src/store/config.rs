@@ -108,8 +108,9 @@ pub enum OpenError {
     },
     /// Its bytes do not check out.
     #[error(
-        "the store in `{}` is damaged: {what}; it was left as it is: copy the directory away, then \
-         `holdpoint import` the latest export into a new one", .dir.display()
+        "the store in `{}` is damaged: {what}; it was left as it is: copy the directory away. To go on, put a backup of the \
+         directory in its place, or `holdpoint import` the latest export into a new one; what can still be proven, and by what, \
+         docs/evidence.md says (Checking)", .dir.display()
     )]
     Damaged {
         /// The data directory.

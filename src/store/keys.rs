@@ -85,6 +85,8 @@ pub const LEAF: u8 = b'e';
 pub const LEAF_INDEX: u8 = b'i';
 /// What follows `LEAF_INDEX` where the leaves of several runs begin, each newer than any that has leaves before them.
 const NEW_RUNS: u8 = 5;
+/// What follows either where a leaf says how much was refused.
+pub const REFUSALS_LEAF: u8 = 6;
 /// Hashes of whole subtrees of that log.
 pub const NODE: u8 = b'o';
 /// Folds that are kept beside their journals.
@@ -350,6 +352,7 @@ pub fn leaf_place(prefix: u8, place: &Place) -> Option<Vec<u8>> {
         }
         Place::Tombstone(run) => key(prefix, &[&[2], &pack(run)?]),
         Place::Log(index) => key(prefix, &[&[3], &index.to_be_bytes()]),
+        Place::Refusals(next) => key(prefix, &[&[REFUSALS_LEAF], &next.to_be_bytes()]),
     })
 }
 
@@ -395,6 +398,7 @@ pub fn read_leaf_place(bytes: &[u8]) -> Option<Place> {
         }
         2 => Some(Place::Tombstone(unpack(rest)?)),
         3 => Some(Place::Log(u64::from_be_bytes(rest.try_into().ok()?))),
+        REFUSALS_LEAF => Some(Place::Refusals(u64::from_be_bytes(rest.try_into().ok()?))),
         _ => None,
     }
 }

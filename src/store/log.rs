@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::Millis;
 use crate::kernel::evidence::Hash;
-use crate::kernel::evidence::leaf::Leaf;
+use crate::kernel::evidence::leaf::{Leaf, Place};
 use crate::ports::evidence::log_link;
 use crate::ports::log::{Lane, read_cursor};
 use crate::ports::{Fault, Logged, Note, Noting, Page};
@@ -51,6 +51,8 @@ pub(super) struct Placed {
     pub(super) entry: ChainedNote,
     /// What is put into the store-wide log of it.
     pub(super) leaf: Option<Leaf>,
+    /// Whose leaf says less than that one, and needs no place of its own if it has none yet.
+    pub(super) outdone: Option<Place>,
     /// The place that becomes empty for it.
     pub(super) gone: Option<u64>,
 }
@@ -79,7 +81,9 @@ impl Ends {
     ) -> Result<Placed, Fault> {
         let Noting { place, first, last, count, note } = noting;
         let lane = note.lane();
-        if let Some(index) = place
+        // What was done is never the same as what was done before: each time is an entry.
+        if lane == Lane::Refusals
+            && let Some(index) = place
             && let Some(known) = read(lane, index)?
             && known.entry.note == note
         {
@@ -87,7 +91,7 @@ impl Ends {
             let ChainedNote { entry: known, prev } = known;
             let (last, count) = (known.last.max(last), known.count.max(count));
             let entry = ChainedNote { entry: Logged { last, count, ..known }, prev };
-            return Ok(Placed { lane, index, entry, leaf: None, gone: None });
+            return Ok(Placed { lane, index, entry, leaf: None, outdone: None, gone: None });
         }
         let end = self.of(lane);
         let is_full = end.next - end.first >= lane.most();
@@ -101,12 +105,18 @@ impl Ends {
         let (index, sequence) = (end.next, self.sequence);
         let link = log_link(end.link, lane, index, (sequence, first, &note));
         *self.of_mut(lane) = End { first: first_kept, next: index + 1, until, link };
-        // Whoever knocks a million times fills no log with it.
-        let action = note.action().to_owned();
-        let leaf = (lane == Lane::Deeds).then_some(Leaf::Log { index, action, link });
+        let (leaf, outdone) = match lane {
+            Lane::Deeds => (Leaf::Log { index, action: note.action().to_owned(), link }, None),
+            // Whoever knocks a million times fills no log with it: all that is refused until leaves get their places has
+            // one, which is there from the first moment and makes way for the next.
+            Lane::Refusals => {
+                (Leaf::Refusals { next: index + 1, link }, Some(Place::Refusals(index)))
+            }
+        };
+        let leaf = Some(leaf);
         let entry = Logged { sequence, first, last, count, note };
         let entry = ChainedNote { entry, prev: Some(end.link) };
-        Ok(Placed { lane, index, entry, leaf, gone })
+        Ok(Placed { lane, index, entry, leaf, outdone, gone })
     }
 
     /// How many entries were forgotten, as an entry.

@@ -24,7 +24,7 @@ pub mod verify;
 
 use std::sync::Arc;
 
-pub use beside::{Announced, Beside, announce as announce_beside};
+pub use beside::{Announced, Beside, announce as announce_beside, server_of};
 pub use config::{OpenError, StoreConfig};
 pub use memory::cluster::{Fate, MemoryCluster, MemoryReplica, Mishap, Picture, Written};
 #[cfg(feature = "postgres")]

@@ -304,7 +304,7 @@ fn request(run: &RunId, question: &Question, barred: Option<Refusal>) -> Value {
     if question.needs_digest() {
         request["binding"] = json!(question.binding());
     }
-    if question.is_veiled {
+    if question.is_masked() {
         request["veiled"] = json!(true);
     }
     let subject = question.shown();
@@ -328,7 +328,10 @@ fn request(run: &RunId, question: &Question, barred: Option<Refusal>) -> Value {
     if let Some(deadline) = question.deadline.and_then(time) {
         request["deadline"] = json!(deadline);
     }
-    if let Some(left) = question.still.and_then(|still| still.left_ms) {
+    if question.still.is_some() {
+        request["halted"] = json!(true);
+    }
+    if let Some(left) = question.still.as_ref().and_then(|still| still.left_ms) {
         request["standsWithMsLeft"] = json!(left);
     }
     request

@@ -46,10 +46,13 @@ pub(super) fn request(run: &RunId, question: &Question) -> Value {
         "code": question.code(),
         "binding": question.binding(),
     });
-    if let Some(left) = question.still.and_then(|still| still.left_ms) {
+    if question.still.is_some() {
+        request["halted"] = json!(true);
+    }
+    if let Some(left) = question.still.as_ref().and_then(|still| still.left_ms) {
         request["stands_with_ms_left"] = json!(left);
     }
-    if question.is_veiled {
+    if question.is_masked() {
         request["veiled"] = json!(true);
     }
     if let Some(named) = &question.named {

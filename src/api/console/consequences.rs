@@ -7,7 +7,7 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::api::console::request::Case;
+use crate::api::console::request::{Case, hides};
 use crate::api::console::{text, tree, value};
 use crate::kernel::graph::{Point, Step as GraphStep, Task};
 use crate::kernel::workflow::{Pattern, Safety, Step, Work};
@@ -181,7 +181,7 @@ fn consequences(case: &Case) -> Markup {
 /// What follows where it is edited, or where the work is given back.
 fn returning(question: &Question) -> Markup {
     html! {
-        @if question.verbs().contains(&Verb::Edit) {
+        @if question.verbs().contains(&Verb::Edit) && !hides(question) {
             p { "If you edit it, your version goes on in its place; you see every change before you send it." }
         }
         @if question.verbs().contains(&Verb::Return) {
@@ -294,7 +294,7 @@ fn silence(question: &Question) -> Markup {
     html! {
         @if let Some(at) = question.deadline {
             p.quiet {
-                @if let Some(left) = question.still.and_then(|still| still.left_ms) {
+                @if let Some(left) = question.still.as_ref().and_then(|still| still.left_ms) {
                     "Its time " (text::standing(left)) ". If nobody answers by its end, "
                 } @else { "If nobody answers by " (text::time(at)) ", " }
                 @match &question.on_timeout {
@@ -304,6 +304,10 @@ fn silence(question: &Question) -> Markup {
                     OnTimeout::EscalateTo { to, .. } => { "these are asked: " (text::shown(&to.join(", "))) "." }
                     OnTimeout::DefaultAnswer(value) => { "this answer is taken: " (value::value(value)) }
                 }
+            }
+        } @else if let Some(still) = &question.still {
+            p.quiet {
+                "It is halted: " (text::ticked(&still.what)) ". No answer is taken until the halt has ended; then it waits for as long as it takes."
             }
         } @else { p.quiet { "It waits for as long as it takes." } }
     }

@@ -78,14 +78,14 @@ impl View {
     /// The view in its frame.
     pub(super) async fn respond(self, visit: &Visit) -> Response<Body> {
         let (known, newest) = waiting(visit).await;
-        let open = known.unwrap_or_default();
-        let count = if open == 0 { String::new() } else { format!("({}) ", badge(open)) };
+        let count = known.filter(|open| *open > 0).map(|open| format!("({}) ", badge(open)));
+        let count = count.unwrap_or_default();
         let title = format!("{count}{} · Holdpoint", self.title);
         let body = html! {
             a.skip href="#main" { "Skip to the content" }
             header.top { div.bar {
                 a.brand href="/console/inbox" { (brand()) }
-                (menu(self.tab, open))
+                (menu(self.tab, known))
                 (account(visit))
             } }
             (newest)
@@ -112,7 +112,8 @@ fn halted(visit: &Visit) -> Markup {
     }
 }
 
-fn menu(here: &str, open: usize) -> Markup {
+/// The menu; how many requests wait stands in it where somebody knows.
+fn menu(here: &str, open: Option<usize>) -> Markup {
     const ENTRIES: [(&str, &str); 5] = [
         ("inbox", "Inbox"),
         ("runs", "Runs"),
@@ -126,8 +127,8 @@ fn menu(here: &str, open: usize) -> Markup {
                 li { a href={ "/console/" (path) } aria-current=[(path == here).then_some("page")] {
                     (name)
                     @if path == "inbox" {
-                        span #badge .badge data-swap hidden[open == 0] {
-                            (badge(open)) span.unseen { " open" }
+                        span #badge .badge data-swap hidden[open.is_none_or(|open| open == 0)] {
+                            @if let Some(open) = open { (badge(open)) span.unseen { " open" } }
                         }
                     }
                 } }
@@ -166,7 +167,7 @@ async fn waiting(visit: &Visit) -> (Option<usize>, Markup) {
     let asked = last.map(|row| format!("{:020} {}", row.question.asked_at.0, row.id()));
     let address = last.map(|row| format!("/console/requests/{}", row.id()));
     let newest = html! {
-        span #newest hidden data-swap data-open=(rows.len()) data-asked=[asked] data-address=[address] data-words=[words] {}
+        span #newest hidden data-swap data-open=[known] data-asked=[asked] data-address=[address] data-words=[words] {}
     };
     (known, newest)
 }
@@ -383,6 +384,9 @@ mod tests {
     fn nothing_is_said_of_the_inbox_while_nobody_knows_what_is_in_it() {
         assert_eq!(announced(None), "");
         assert_eq!(announced(Some(0)), "Nothing waits for you.");
+        let unknown = menu("inbox", None).0;
+        assert!(!unknown.contains("open") && !unknown.contains(">0"), "{unknown}");
+        assert!(menu("inbox", Some(2)).0.contains("2<span class=\"unseen\"> open"), "it is known");
     }
 
     #[test]

@@ -109,13 +109,19 @@ pub(super) fn deadline(at: Millis, now: Millis) -> Markup {
     }
 }
 
-/// The deadline of an open question: how long is left, and no time, where its clock stands still.
+/// The deadline of an open question: how long is left, and no time, where its clock stands still. One without a deadline
+/// says what is halted, where that stands in its way.
 pub(super) fn due(question: &Question, now: Millis) -> Markup {
     html! {
-        @match (question.deadline, question.still.and_then(|still| still.left_ms)) {
-            (None, _) => {}
-            (Some(_), Some(left)) => { span.deadline { (standing(left)) } }
-            (Some(at), None) => { (deadline(at, now)) }
+        @match (question.deadline, &question.still) {
+            (None, None) => {}
+            (None, Some(still)) => { span.deadline { "halted: " (ticked(&still.what)) } }
+            (Some(at), still) => {
+                @match still.as_ref().and_then(|still| still.left_ms) {
+                    Some(left) => { span.deadline { (standing(left)) } }
+                    None => { (deadline(at, now)) }
+                }
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::evidence::decided::{Decided, Trail};
+use crate::kernel::evidence::decided::{Cancelled, Decided, Trail};
 use crate::kernel::evidence::handover::{self, Handover};
 use crate::kernel::evidence::leaf::{Leaf, Place};
 use crate::kernel::evidence::note::{SignedHead, VerifyKey};
@@ -89,6 +89,8 @@ pub struct Verdict {
     pub left_out: usize,
     /// Who decided what, the first first.
     pub decided: Vec<Decided>,
+    /// Who cancelled the run, if somebody did.
+    pub cancelled: Option<Cancelled>,
     /// The head, if there is one.
     pub head: Option<SignedHead>,
     /// Whose signature it has; none without a key or a head.
@@ -126,7 +128,7 @@ impl Bundle {
         let head = self.head.as_deref().map(SignedHead::parse).transpose();
         let head = head.map_err(|what| Finding::new("the signed head", what))?;
         let signer = match (&head, key) {
-            (Some(head), Some(key)) => Some(handover::signer(head, key, &self.keys)?),
+            (Some(head), Some(key)) => Some(handover::signer_in_file(head, key, &self.keys)?),
             (_, _) => None,
         };
         handover::refuse_rubbish(&self.keys)?;
@@ -162,7 +164,7 @@ impl Bundle {
         }
         let (proven, unproven_events) = (proven.len(), events - held);
         let held = if signer.is_some() { held } else { 0 };
-        let decided = self.placed(trail.ended(), unchained, held);
+        let (decided, cancelled) = self.placed(trail.ended(), unchained, held);
         let is_over = steps.last().is_some_and(|step| step.kinds.has_end());
         Ok(Verdict {
             events,
@@ -173,25 +175,36 @@ impl Bundle {
             is_over,
             left_out,
             decided,
+            cancelled,
             head,
             signer,
         })
     }
 
-    /// What was decided, each with its leaf and whether that is held.
-    fn placed(&self, mut decided: Vec<Decided>, unchained: Version, held: Version) -> Vec<Decided> {
+    /// What was decided, and who cancelled: each with its leaf and whether that is held.
+    fn placed(
+        &self,
+        (mut decided, mut cancelled): (Vec<Decided>, Option<Cancelled>),
+        unchained: Version,
+        held: Version,
+    ) -> (Vec<Decided>, Option<Cancelled>) {
         let places = self.leaves.iter().filter_map(|leaf| {
             let version = Leaf::parse(&leaf.text)?.version()?.1;
             Some((version, leaf.index))
         });
         let places: BTreeMap<Version, Option<u64>> = places.collect();
-        for one in &mut decided {
+        let place = |append: Version| {
             // What an earlier build wrote has one leaf for all of it.
-            let leaf = if one.append <= unchained { unchained } else { one.append };
-            one.leaf = places.get(&leaf).map(|index| (leaf, *index));
-            one.is_proven = one.version <= held;
+            let leaf = if append <= unchained { unchained } else { append };
+            places.get(&leaf).map(|index| (leaf, *index))
+        };
+        for one in &mut decided {
+            (one.leaf, one.is_proven) = (place(one.append), one.version <= held);
         }
-        decided
+        if let Some(one) = &mut cancelled {
+            (one.leaf, one.is_proven) = (place(one.append), one.version <= held);
+        }
+        (decided, cancelled)
     }
 
     /// The same without its secrets: it proves what it proved.
@@ -358,6 +371,33 @@ mod tests {
         assert_eq!(one.asked.as_ref().unwrap().prompt, "Pay?");
         assert_eq!((one.is_as_asked, one.is_copied), (Some(true), false));
         assert!(!one.is_proven, "no head holds it");
+        assert_eq!(verdict.cancelled, None);
+    }
+
+    #[test]
+    fn j13_a_bundle_says_who_cancelled_its_run_and_why() {
+        let mut cancelled = bundle();
+        let run = RunId::parse(RUN).unwrap();
+        let mut walk = Walk::new(&run);
+        for entry in cancelled["entries"].as_array().unwrap() {
+            walk.take(&serde_json::from_value(entry.clone()).unwrap()).unwrap();
+        }
+        let payload = json!({"at": 30, "events": [
+            {"cancelled": {"by": "eve", "reason": "too dear", "door": "grpc"}},
+        ]});
+        let (prev, payload) = (Some(walk.link()), payload.to_string());
+        let entry = Entry { version: 4, prev, payload, secrets: Vec::new() };
+        let step = walk.take(&entry).unwrap();
+        let text = Leaf::entry(run, 4, step.kinds, step.link).text();
+        cancelled["entries"].as_array_mut().unwrap().push(json!(entry));
+        let leaf = json!({"text": text, "index": null, "proof": []});
+        cancelled["leaves"].as_array_mut().unwrap().push(leaf);
+        let verdict = Bundle::read(&cancelled.to_string()).unwrap().check(None).unwrap();
+        let told = verdict.cancelled.unwrap();
+        assert_eq!((&*told.by, &*told.reason, &*told.door), ("eve", "too dear", "grpc"));
+        assert_eq!((told.version, told.at.0, told.leaf), (4, 30, Some((4, None))));
+        assert!(!told.is_proven, "no head holds it");
+        assert_eq!(verdict.decided.len(), 1, "and nobody had asked for it");
     }
 
     #[test]

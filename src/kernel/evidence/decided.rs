@@ -54,12 +54,14 @@ pub struct Asked {
     pub title: Option<String>,
     /// What was asked.
     pub prompt: String,
+    /// Whether it lets something happen, or not: an answer to any other is no decision.
+    pub decides: bool,
     /// Its id; none where what that is drawn from is left out.
     pub request: Option<RequestId>,
     /// Whether something of it was masked to whoever was asked.
     pub is_veiled: bool,
     /// The digest of all that was shown, computed again; none where something that it is made of is left out.
-    digest: Option<String>,
+    pub digest: Option<String>,
 }
 
 /// One thing that was decided.
@@ -99,7 +101,39 @@ pub struct Decided {
     pub is_proven: bool,
 }
 
+/// Who cancelled a run: nobody had asked them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancelled {
+    /// The version of its event.
+    pub version: Version,
+    /// The version of the append that it is in.
+    pub append: Version,
+    /// When it was written.
+    pub at: Millis,
+    /// Who.
+    pub by: String,
+    /// Why; empty where they did not say.
+    pub reason: String,
+    /// Through which door; empty where it was no person.
+    pub door: String,
+    /// How they were known.
+    pub known: Option<Known>,
+    /// The version that its leaf names, and the place of that in the log; none where it has no leaf.
+    pub leaf: Option<(Version, Option<u64>)>,
+    /// Whether a signed head holds it.
+    pub is_proven: bool,
+}
+
 impl Decided {
+    /// Whether somebody decided something by it. Silence did not, and words to a question that decides nothing are an
+    /// answer; where the journal does not have the question it is taken for one that does.
+    pub fn is_decision(&self) -> bool {
+        match self.act {
+            Act::Answered | Act::Voted => self.asked.as_ref().is_none_or(|asked| asked.decides),
+            Act::Closed(_) => false,
+        }
+    }
+
     /// Whether what was shown could be computed again with what is left out, and cannot be without. Of what a fork has
     /// copied it never can: that was shown in another run.
     pub fn lacks_secrets(&self) -> bool {
@@ -151,18 +185,19 @@ pub(super) struct Trail<'a> {
     copied: Version,
     asked: BTreeMap<u32, Asked>,
     decided: Vec<Decided>,
+    cancelled: Option<Cancelled>,
 }
 
 impl<'a> Trail<'a> {
     /// At the beginning of a run.
     pub(super) fn new(run: &'a RunId) -> Self {
         let (asked, decided) = (BTreeMap::new(), Vec::new());
-        Self { run, started: None, has_seed: false, copied: 0, asked, decided }
+        Self { run, started: None, has_seed: false, copied: 0, asked, decided, cancelled: None }
     }
 
-    /// What was decided, the first first.
-    pub(super) fn ended(self) -> Vec<Decided> {
-        self.decided
+    /// What was decided, the first first; and who cancelled the run, if somebody did.
+    pub(super) fn ended(self) -> (Vec<Decided>, Option<Cancelled>) {
+        (self.decided, self.cancelled)
     }
 
     /// The next append, and what was found at it.
@@ -179,6 +214,8 @@ impl<'a> Trail<'a> {
                 (_, _) => {
                     let found = read(event).map(|found| self.placed(found, version, step));
                     self.decided.extend(found);
+                    let stopped = || stopped(event, version, step);
+                    self.cancelled = self.cancelled.take().or_else(stopped);
                     self.renew(&revealed, is_whole);
                 }
             }
@@ -210,6 +247,7 @@ impl<'a> Trail<'a> {
             kind: question.kind,
             title: question.named.as_ref().map(|named| named.title.clone()),
             prompt: question.prompt.clone(),
+            decides: question.decides(),
             request: sealed.as_ref().map(|sealed| sealed.id(self.run)),
             is_veiled: is_veiled((question, whole), entry, step),
             digest: sealed.filter(|_| is_whole).map(|sealed| sealed.digest),
@@ -248,8 +286,23 @@ fn is_veiled((hidden, whole): (&Question, &Question), entry: &Entry, step: &Step
         }
     }
     let question = if is_whole { whole } else { hidden };
-    // Of what nobody is to read of a call they are told how long it is.
-    !question.secrets.is_empty() || veil.question(Arc::new(question.clone())).as_decided().is_veiled
+    veil.question(Arc::new(question.clone())).as_decided().is_masked()
+}
+
+/// Who cancelled a run, where an event says that.
+fn stopped(event: &Event, version: Version, step: &Step) -> Option<Cancelled> {
+    let Event::Cancelled { by, reason, door, known, .. } = event else { return None };
+    Some(Cancelled {
+        version,
+        append: step.version,
+        at: step.at,
+        by: by.clone(),
+        reason: reason.clone(),
+        door: door.clone(),
+        known: known.as_deref().cloned(),
+        leaf: None,
+        is_proven: false,
+    })
 }
 
 /// What an event says that somebody decided.
@@ -338,7 +391,7 @@ mod tests {
         let (mut walk, mut trail) = (Walk::new(&run), Trail::new(&run));
         let step = walk.take(&entry).unwrap();
         trail.take(&entry, &step);
-        trail.ended().pop().unwrap()
+        trail.ended().0.pop().unwrap()
     }
 
     /// The digest of what is asked there.
@@ -415,7 +468,7 @@ mod tests {
             let (mut walk, mut trail) = (Walk::new(&run), Trail::new(&run));
             let step = walk.take(&entry).unwrap();
             trail.take(&entry, &step);
-            trail.ended().pop().unwrap().was_masked()
+            trail.ended().0.pop().unwrap().was_masked()
         })
     }
 
@@ -446,6 +499,17 @@ mod tests {
             json!({"type": "object", "properties": {"card": {"type": "string", "secret": true}}});
         let own = json!({"subject": {"shown": {"card": "CARD"}}, "editable": marks});
         assert_eq!(masked(&json!("4929 1111 2222"), &asked(own)), [false; 2], "it marks it itself");
+    }
+
+    #[test]
+    fn words_to_a_question_that_decides_nothing_are_an_answer_and_no_decision() {
+        let told = found(&json!({}), "", &[], Vec::new());
+        assert!(told.is_decision(), "an approval");
+        let mut words = told.clone();
+        words.asked.as_mut().unwrap().decides = false;
+        assert!(!words.is_decision());
+        assert!(Decided { asked: None, ..told.clone() }.is_decision(), "nobody knows better");
+        assert!(!Decided { act: Act::Closed(Closing::Rejected), ..told }.is_decision());
     }
 
     #[test]

@@ -97,9 +97,42 @@ pub fn signer(
         );
         return Err(Finding::new("the signed head", what));
     }
-    let what = format!("`{}` did not sign it", known.name);
-    let more = if known == *first { "" } else { ", nor did any key that it has led to" };
-    Err(Finding::new("the signed head", format!("{what}{more}")))
+    let led = if known == *first { "" } else { ", nor did any key that it has led to" };
+    let what = match others(head, first).as_slice() {
+        [] => format!("`{}` did not sign it{led}", first.short()),
+        // The keys of one log have one name: which of them it was is seen by the id.
+        others => {
+            let others = others.join("`, `");
+            format!("`{}` did not sign it{led}; by its own word `{others}` did", first.short())
+        }
+    };
+    Err(Finding::new("the signed head", what))
+}
+
+/// The same of the head in a file that was handed out. It knows of no key that came after it: whoever has only a later
+/// one is told what can be done, since a true file is no forgery for that.
+pub fn signer_in_file(
+    head: &SignedHead,
+    first: &VerifyKey,
+    handed: &[Handover],
+) -> Result<VerifyKey, Finding> {
+    signer(head, first, handed).map_err(|finding| {
+        let leads_on = handed.iter().any(|change| change.before == first.text());
+        if leads_on || others(head, first).is_empty() {
+            return finding;
+        }
+        let what = format!(
+            "{}. If that is an older key of this log, use the public key of that time, or fetch the file again: a key leads to \
+             those after it, and never to those before",
+            finding.what
+        );
+        Finding { what, ..finding }
+    })
+}
+
+/// The keys that a head names as those that signed it, without this one.
+fn others(head: &SignedHead, key: &VerifyKey) -> Vec<String> {
+    head.signed_as().into_iter().filter(|named| *named != key.short()).collect()
 }
 
 /// Whether a key has nothing left to say: another signs now, and it has signed which one came after it, or the next has
@@ -167,6 +200,30 @@ mod tests {
         let moved =
             SignedHead::parse(&note.replace("holdpoint/test\n7", "holdpoint/other\n7")).unwrap();
         assert!(signer(&moved, &pair(1).1, &chain).is_err());
+    }
+
+    #[test]
+    fn j13_whoever_brings_a_later_key_to_a_file_is_told_which_key_signed_it_and_what_to_do() {
+        let text = body("holdpoint/test", TreeHead { size: 7, root: Hash::of(&[b"root"]) });
+        let by = |seed: u8, id: u8| {
+            let note = signed(&text, &pair(id).1, pair(seed).0.sign(text.as_bytes()).as_ref());
+            SignedHead::parse(&note).unwrap()
+        };
+        let (head, chain) = (by(2, 2), [handed(1, 2, 1)]);
+        let told = signer_in_file(&head, &pair(3).1, &chain).unwrap_err().what;
+        for key in [pair(2).1, pair(3).1] {
+            assert!(told.contains(&format!("`{}`", key.short())), "both ids: {told}");
+        }
+        assert!(told.contains("older key") && told.contains("fetch the file again"), "{told}");
+        assert_eq!(signer_in_file(&head, &pair(1).1, &chain), Ok(pair(2).1));
+        // Of a store there is nothing to fetch again; and a signature under the key's own id is no other key's.
+        let told = signer(&head, &pair(3).1, &chain).unwrap_err().what;
+        assert!(!told.contains("fetch"), "{told}");
+        let told = signer_in_file(&by(9, 3), &pair(3).1, &chain).unwrap_err().what;
+        assert_eq!(told, format!("`{}` did not sign it", pair(3).1.short()));
+        // Where the key's own chain is broken, that is what is wrong.
+        let told = signer_in_file(&head, &pair(1).1, &[handed(1, 2, 9)]).unwrap_err().what;
+        assert!(told.contains("is broken") && !told.contains("older"), "{told}");
     }
 
     #[test]

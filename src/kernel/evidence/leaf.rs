@@ -206,6 +206,14 @@ pub enum Leaf {
         /// Its link.
         link: Hash,
     },
+    /// So much was refused by then, as the store's own log has it. One for all that came since the last: whoever knocks
+    /// a million times does not fill the log of leaves with it.
+    Refusals {
+        /// Where the lane of what was refused ends: the place of the next.
+        next: u64,
+        /// The link of the one before that, which holds on to all before it.
+        link: Hash,
+    },
 }
 
 /// Where what a leaf speaks of lies.
@@ -219,6 +227,8 @@ pub enum Place {
     Tombstone(RunId),
     /// An entry of the store's own log, in the lane of what was done.
     Log(u64),
+    /// The lane of what was refused, up to before this place.
+    Refusals(u64),
 }
 
 impl Leaf {
@@ -246,16 +256,28 @@ impl Leaf {
             Self::Anchor { run, .. } => Place::Anchor(run.clone()),
             Self::Tombstone { run, .. } => Place::Tombstone(run.clone()),
             Self::Log { index, .. } => Place::Log(*index),
+            Self::Refusals { next, .. } => Place::Refusals(*next),
         }
     }
 
-    /// The run and the version that it speaks of; none of an entry of the store's own log.
+    /// The run and the version that it speaks of; none of the store's own log.
     pub fn version(&self) -> Option<(&RunId, Version)> {
         match self {
             Self::Entry { run, version, .. }
             | Self::Anchor { run, version, .. }
             | Self::Tombstone { run, version, .. } => Some((run, *version)),
-            Self::Log { .. } => None,
+            Self::Log { .. } | Self::Refusals { .. } => None,
+        }
+    }
+
+    /// Whether it says that a run is over.
+    pub fn ends(&self) -> bool {
+        match self {
+            Self::Entry { kinds, .. } => kinds.contains(&Weighty::End),
+            Self::Anchor { .. }
+            | Self::Tombstone { .. }
+            | Self::Log { .. }
+            | Self::Refusals { .. } => false,
         }
     }
 
@@ -265,7 +287,10 @@ impl Leaf {
             Self::Entry { kinds, .. } => {
                 kinds.iter().any(|kind| matches!(kind, Weighty::Decision | Weighty::Vote))
             }
-            Self::Anchor { .. } | Self::Tombstone { .. } | Self::Log { .. } => false,
+            Self::Anchor { .. }
+            | Self::Tombstone { .. }
+            | Self::Log { .. }
+            | Self::Refusals { .. } => false,
         }
     }
 
@@ -275,7 +300,8 @@ impl Leaf {
             Self::Entry { link, .. }
             | Self::Anchor { link, .. }
             | Self::Tombstone { link, .. }
-            | Self::Log { link, .. } => *link,
+            | Self::Log { link, .. }
+            | Self::Refusals { link, .. } => *link,
         }
     }
 }
@@ -287,6 +313,9 @@ impl fmt::Display for Place {
             Self::Entry(run, version) => write!(f, "run `{run}` at version {version}"),
             Self::Tombstone(run) => write!(f, "run `{run}`, which was forgotten"),
             Self::Log(index) => write!(f, "entry {index} of the store's own log"),
+            Self::Refusals(next) => {
+                write!(f, "the store's own log (refusals) up to entry {}", next.saturating_sub(1))
+            }
         }
     }
 }
@@ -312,6 +341,10 @@ mod tests {
         assert_eq!(Leaf::parse(&text.replace(':', ": ")), None);
         assert_eq!(Leaf::parse(&text.replace("\"end\"", "\"win\"")), None);
         assert!(Kinds::of(&[Event::Parked]).is_nothing());
+        let refused = Leaf::Refusals { next: 13, link: GENESIS };
+        let text = refused.text();
+        assert_eq!(text, format!(r#"{{"leaf":"refusals","next":13,"link":"{GENESIS}"}}"#));
+        assert_eq!(Leaf::parse(&text), Some(refused));
     }
 
     #[test]

@@ -46,9 +46,13 @@ impl VerifyKey {
 
     /// As it is handed out: `name+id+key`.
     pub fn text(&self) -> String {
-        let [a, b, c, d] = self.id();
         let key = STANDARD.encode([&[KIND][..], &self.key].concat());
-        format!("{}+{a:02x}{b:02x}{c:02x}{d:02x}+{key}", self.name)
+        format!("{}+{key}", self.short())
+    }
+
+    /// `name+id`: what tells it from others. The keys of one log may have one name, all of them.
+    pub fn short(&self) -> String {
+        named(&self.name, self.id())
     }
 
     /// From that text.
@@ -67,6 +71,10 @@ impl VerifyKey {
     pub fn signed(&self, text: &str, signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, self.key).verify(text.as_bytes(), signature).is_ok()
     }
+}
+
+fn named(name: &str, [a, b, c, d]: [u8; 4]) -> String {
+    format!("{name}+{a:02x}{b:02x}{c:02x}{d:02x}")
 }
 
 fn has_space(text: &str) -> bool {
@@ -134,6 +142,13 @@ impl SignedHead {
         let signatures = own.filter_map(|(_, bytes)| bytes.split_first_chunk::<4>());
         let mut signatures = signatures.filter(|(id, _)| **id == key.id());
         signatures.any(|(_, signature)| key.signed(&self.body, signature))
+    }
+
+    /// The keys that its signatures name, as `name+id`. It is their own word: whose they are is seen with the key.
+    pub fn signed_as(&self) -> Vec<String> {
+        let signatures = self.signatures.iter();
+        let ids = signatures.filter_map(|(name, bytes)| Some((name, bytes.first_chunk::<4>()?)));
+        ids.map(|(name, id)| named(name, *id)).collect()
     }
 }
 

@@ -114,7 +114,7 @@ impl Receipt {
         else {
             return Ok(Standing { is_proven: false, signer: None });
         };
-        let signer = key.map(|key| handover::signer(&head, key, &self.keys)).transpose()?;
+        let signer = key.map(|key| handover::signer_in_file(&head, key, &self.keys)).transpose()?;
         let led = self.index.and_then(|at| tree::led_to(hash, at, head.head.size, &self.proof));
         if led != Some(head.head.root) {
             return Err(Finding::new("the proof", "it does not lead to the signed head"));

@@ -9,8 +9,8 @@ use super::stage::Stage;
 use crate::kernel::halt::{NeedsRun, of_decision, of_effect, refused, shown, standing, still};
 use crate::kernel::{
     Answer, Command, Decision, Declined, Effect, Event, Halt, Halts, Kind, Millis, OnTimeout,
-    Operator, Origin, Principal, Question, Refusal, Role, Run, Scope, Status, ToolCall, apply,
-    plan,
+    Operator, Origin, Principal, Question, Refusal, Role, Run, Scope, Status, Still, ToolCall,
+    apply, plan,
 };
 
 fn halt(scope: Scope, at: u64) -> Halt {
@@ -122,6 +122,16 @@ fn a_question_that_stands_is_not_overdue_and_says_how_long_is_left() {
     stood(&mut run, &first, due + 600);
     assert_eq!(left(&run, &[second]), Some(400), "what was moved on is not left once more");
     assert_eq!(left(&run, &[]), None);
+}
+
+#[test]
+fn a_question_without_a_deadline_says_what_is_halted() {
+    let run = approval();
+    let question = Question { deadline: None, ..(*run.questions[&1]).clone() };
+    let halts = Halts(vec![halt(Scope::Tool("pay".into()), 0), halt(Scope::All, 0)]);
+    let told = Some(Still { what: "everything".into(), left_ms: None });
+    assert_eq!(still(&halts, &run.workflow.name, &question), Ok(told.clone()));
+    assert_eq!(shown(&halts, &run, Arc::new(question)).still, told);
 }
 
 #[test]

@@ -206,6 +206,10 @@ impl<'a> Group<'a> {
         if let Some(waiting) = placed.leaf.as_ref().and_then(waiting::record) {
             self.put(waiting, None);
         }
+        let outdone = placed.outdone.and_then(|place| keys::leaf_place(keys::PENDING, &place));
+        if let Some(outdone) = outdone {
+            self.remove(outdone)?;
+        }
         Ok(placed.index)
     }
 

@@ -349,7 +349,7 @@ fn nearest(view: View<'_>, place: &Place, key: &[u8]) -> Result<Option<(Bytes, B
             Some(span) => view.rows_back(span).next().transpose(),
             None => Ok(None),
         },
-        Place::Anchor(_) | Place::Tombstone(_) | Place::Log(_) => {
+        Place::Anchor(_) | Place::Tombstone(_) | Place::Log(_) | Place::Refusals(_) => {
             Ok(view.get(key)?.map(|record| (Bytes::from(key), record)))
         }
     }

@@ -26,6 +26,10 @@ pub(super) type Span = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// A key and what lies there.
 pub(super) type Row = Result<(Bytes, Bytes), Fault>;
 
+/// What is said of pages that rotted. They are below the records: which of these lay there is not known, so no run, no
+/// version and no byte can be named.
+const PAGES: &str = "pages of its tree (`store/db`, or `store/snap.*`) do not check out, and what lay on them cannot be named";
+
 /// sled lets go of its file a moment after it is dropped; this is how long we wait for it.
 const LET_GO_TRIES: u32 = 500;
 const LET_GO_PAUSE: Duration = Duration::from_millis(10);
@@ -59,7 +63,7 @@ impl Tree {
                 return Err(OpenError::WrongFormat { dir: dir(), found, expected });
             }
             Ok(Err(error)) => {
-                return Err(OpenError::Damaged { dir: dir(), what: error.to_string() });
+                return Err(OpenError::Damaged { dir: dir(), what: damage(&error) });
             }
             Err(_) => {
                 let what = "sled gave up reading it; the log has its last words".into();
@@ -158,11 +162,23 @@ fn unpacked(key: &[u8], value: Bytes) -> Bytes {
 /// What sled's no means for us.
 fn fault(error: &Error) -> Fault {
     match error {
-        Error::Corruption { .. } => Fault::Corrupt("sled finds its pages damaged".into()),
+        Error::Corruption { .. } => Fault::Corrupt(damage(error)),
         Error::Io(_)
         | Error::CollectionNotFound(_)
         | Error::Unsupported(_)
-        | Error::ReportableBug(_) => Fault::Permanent(format!("sled: {error}")),
+        | Error::ReportableBug(_) => Fault::Permanent(damage(error)),
+    }
+}
+
+/// sled's no in words. Of pages that rotted it tells an offset, which it mostly does not know, and nothing that helps:
+/// there ours stand.
+fn damage(error: &Error) -> String {
+    match error {
+        Error::Corruption { .. } => PAGES.to_owned(),
+        Error::Io(_)
+        | Error::CollectionNotFound(_)
+        | Error::Unsupported(_)
+        | Error::ReportableBug(_) => format!("sled: {error}"),
     }
 }
 
@@ -184,4 +200,25 @@ fn open_patiently(path: &Path, cache_bytes: u64) -> ::sled::Result<Db> {
         }
     }
     config.open()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn j6_of_pages_that_rotted_it_is_said_what_is_damaged_and_that_no_place_can_be_named() {
+        let rotten = Error::Corruption { at: None, bt: () };
+        let dir = Path::new("data").to_path_buf();
+        let told = OpenError::Damaged { dir, what: damage(&rotten) }.to_string();
+        for word in ["offset", "backtrace", "None"] {
+            assert!(!told.contains(word), "{word}: {told}");
+        }
+        assert!(told.contains("pages of its tree") && told.contains("cannot be named"), "{told}");
+        // Whoever runs it goes on with a copy; whoever checks it is told where to read on.
+        for remedy in ["a backup", "`holdpoint import` the latest export", "docs/evidence.md"] {
+            assert!(told.contains(remedy), "{remedy}: {told}");
+        }
+        assert!(matches!(fault(&rotten), Fault::Corrupt(_)));
+    }
 }

@@ -85,7 +85,7 @@ pub(super) fn record(leaf: &Leaf) -> Option<Sealed> {
 /// The leaves of a record, in the order of their appends.
 pub(super) fn read(key: &[u8], record: &[u8]) -> Result<Vec<Leaf>, Fault> {
     let leaves = match keys::read_leaf_place(key) {
-        Some(Place::Anchor(_) | Place::Tombstone(_) | Place::Log(_)) => {
+        Some(Place::Anchor(_) | Place::Tombstone(_) | Place::Log(_) | Place::Refusals(_)) => {
             let text = str::from_utf8(codec::unseal(key, record)?).ok();
             text.and_then(Leaf::parse).map(|leaf| vec![leaf])
         }
@@ -103,7 +103,9 @@ fn read_entries(key: &[u8], record: &[u8]) -> Result<Vec<EntryLeaf>, Fault> {
         Some(Place::Entry(run, first)) => keys::pack(&run)
             .and_then(|run| EntryLeaf::read_own(run, first, payload))
             .map(|leaf| vec![leaf]),
-        Some(Place::Anchor(_) | Place::Tombstone(_) | Place::Log(_)) => Some(Vec::new()),
+        Some(Place::Anchor(_) | Place::Tombstone(_) | Place::Log(_) | Place::Refusals(_)) => {
+            Some(Vec::new())
+        }
         None => keys::read_pending_group(key)
             .and_then(|_| payload.chunks(LEAF_BYTES).map(EntryLeaf::read).collect()),
     };

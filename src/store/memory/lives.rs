@@ -38,10 +38,11 @@ impl Lives {
         until.map(|until| *until = now.plus(TTL_MS)).is_some()
     }
 
-    /// Declares dead whoever has missed its beats; how many there were. Whoever asks lives.
-    pub(super) fn bury(&mut self, me: Incarnation, now: Millis) -> usize {
+    /// Declares dead whoever has missed its beats; who they were. Whoever asks lives.
+    pub(super) fn bury(&mut self, me: Incarnation, now: Millis) -> Vec<Incarnation> {
         let is_late = |until: &Millis| until.plus(GRACE_MS) <= now;
-        self.until.extract_if(.., |who, until| *who != me && is_late(until)).count()
+        let dead = self.until.extract_if(.., |who, until| *who != me && is_late(until));
+        dead.map(|(who, _)| who).collect()
     }
 
     /// A life ends of itself.

@@ -397,6 +397,7 @@ impl Journal for MemoryJournal {
         }
         state.log.insert(keys::log(placed.lane, placed.index), placed.entry);
         placed.leaf.into_iter().for_each(|leaf| state.leaves.wait(leaf));
+        placed.outdone.iter().for_each(|place| drop(state.leaves.waiting.remove(place)));
         Ok(placed.index)
     }
 

@@ -124,9 +124,11 @@ impl Replicas for MemoryJournal {
         Ok(living.filter(|replica| !replica.who.name.is_empty()).collect())
     }
 
-    async fn bury(&self) -> Result<usize, Fault> {
+    async fn bury(&self) -> Result<Vec<Introduction>, Fault> {
         let mut state = self.entered().await?;
-        Ok(state.lives.bury(self.me(), self.now()))
+        let dead = state.lives.bury(self.me(), self.now());
+        let said = |who| state.introduced.get(&who).cloned().unwrap_or_default().0;
+        Ok(dead.into_iter().map(said).collect())
     }
 
     async fn living(&self) -> Result<Vec<Incarnation>, Fault> {

@@ -80,7 +80,10 @@ const SSL_MODES: &str = "`disable`, `prefer`, `require` and `verify-full`";
 pub(super) fn read_by_driver(address: &str) -> Result<tokio_postgres::Config, String> {
     tokio_postgres::Config::from_str(address).map_err(|error| {
         let why = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
-        if why.starts_with("unknown option") || why.starts_with("unterminated parameter") {
+        // What such a sign has cut off is read as something else: what is said of that leads nobody to the password.
+        if has_signs(address) {
+            format!("{why}; {FORM}, {ESCAPES}")
+        } else if why.starts_with("unknown option") || why.starts_with("unterminated parameter") {
             format!("{why}; {OPTIONS}")
         } else if why.starts_with("invalid value") {
             format!("{why}; {FORM}")
@@ -88,4 +91,12 @@ pub(super) fn read_by_driver(address: &str) -> Result<tokio_postgres::Config, St
             format!("{why}; {FORM}, {ESCAPES}")
         }
     })
+}
+
+/// Whether there is a sign before the last `@` that means something else than a part of a password: one that was not
+/// written as `%` and two digits, most likely.
+pub(super) fn has_signs(address: &str) -> bool {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let Some((who, _)) = rest.rsplit_once('@') else { return false };
+    who.contains(['@', '/', '?', '#']) || who.matches(':').count() > 1
 }

@@ -13,6 +13,7 @@ use crate::store::postgres::connections::Lost;
 use crate::store::postgres::prepared::{Columns, int};
 use crate::store::postgres::reader::{events, get, head, number, run};
 use crate::store::postgres::replicas::packed_of;
+use crate::store::postgres::rights::{self, Lacking};
 use crate::store::postgres::{PostgresJournal, desks, evidence, notes, schema};
 
 /// Runs that are looked at at a time.
@@ -74,6 +75,13 @@ impl PostgresJournal {
         let row = moment.query_typed_one(sql, &[]).await.map_err(failed)?;
         audit.report.bytes = number(&row, 0)?;
         audit.report.tables = schema::about(&moment).await.map_err(failed)?;
+        match rights::lacking(&moment).await.map_err(failed)? {
+            Some(Lacking::ToWrite) => audit.report.tables.push(rights::ONLY_READS.into()),
+            Some(one @ Lacking::One { .. }) => {
+                audit.report.lacks = Some(format!("{}; {}", one.why(), one.remedy()));
+            }
+            None => {}
+        }
         Ok(audit.finish())
     }
 }

@@ -220,6 +220,7 @@ mod tests {
             ("postgres://ann@one", form),
             ("postgres://ann@one:port/db", form),
             ("postgres://ann:p@ss@one/db", form),
+            ("postgres://ann:p@ss:w/o?r#d%@127.0.0.1:5432/db", form),
             ("postgres://ann@one/db?x=1", "`sslmode`, `sslrootcert`, `durability`"),
             ("postgres://ann@one/db?durability=some", "none of `replicated`, `single`"),
             ("postgres://ann@one/db?sslmode=allow", "`allow` is none of `disable`"),

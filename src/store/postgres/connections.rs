@@ -2,6 +2,7 @@
 //! address today need not be what was behind it yesterday. Nothing is kept in a session, and no statement has a name,
 //! so that a pooler between us and the database may give every transaction to another one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -50,6 +51,9 @@ impl Line {
     }
 }
 
+/// Of each host, what it told of its history and until when the last lived there.
+type LivesAt = BTreeMap<usize, (Option<History>, Option<i64>)>;
+
 /// Where the database is, and those connections to it that nobody uses.
 #[derive(Debug)]
 pub(super) struct Connections {
@@ -67,6 +71,10 @@ pub(super) struct Connections {
     pub(super) unfit: Mutex<Option<String>>,
     /// Which hosts take writes with nothing to say which of them is meant, if any did when all were last heard.
     pub(super) doubled: Mutex<Option<String>>,
+    /// Until when the last lived, by host, at those that were over before the one that is used began, and take writes.
+    pub(super) lives_at: Mutex<LivesAt>,
+    /// Earlier ones that answered late, and have nothing that the one that is used lacks.
+    pub(super) compared: Mutex<BTreeSet<History>>,
     /// Held by the look that waits for those that are slow to answer: there is one.
     pub(super) looking: Arc<Semaphore>,
     /// What it says of having no room for what is written, if it said so last.
@@ -98,6 +106,8 @@ impl Connections {
             was_reached: AtomicBool::new(false),
             unfit: Mutex::default(),
             doubled: Mutex::default(),
+            lives_at: Mutex::default(),
+            compared: Mutex::default(),
             looking: Arc::new(Semaphore::new(1)),
             full: Mutex::default(),
             stuck: Mutex::default(),
@@ -151,6 +161,20 @@ impl Connections {
         self.doubled().or_else(unfit)
     }
 
+    /// Whether something was wrong with what it leads to when that was last looked at.
+    pub(super) fn is_distrusted(&self) -> bool {
+        self.unfit.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// What was wrong with it has passed, or is something else: where it could not be used for that, that is told no more.
+    pub(super) fn renew(&self, before: Option<&str>, now: Option<&String>) {
+        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_for_that = |away: &String| before.is_some_and(|before| away.contains(before));
+        if away.as_ref().is_some_and(is_for_that) {
+            *away = now.cloned();
+        }
+    }
+
     /// Whether any connection came through.
     pub(super) fn was_reached(&self) -> bool {
         self.was_reached.load(Ordering::Relaxed)
@@ -198,8 +222,15 @@ impl Connections {
     pub(super) async fn connect(&self, heard: Option<Heard>) -> Result<Line, PostgresError> {
         let opened = self.open(heard, Purpose::Work).await;
         match &opened {
-            Err(error @ PostgresError::Twins { .. }) => self.tell_doubled(Some(error.to_string())),
+            Err(error) if error.is_doubled() => self.tell_doubled(Some(error.to_string())),
             Ok(_) | Err(_) => self.found(opened.as_ref().err().map(ToString::to_string)),
+        }
+        // Whoever writes over what is open writes into the same tables.
+        if let Err(error) = &opened
+            && error.is_of_tables()
+            && self.was_reached()
+        {
+            self.judged(Some(error.to_string()));
         }
         opened
     }
@@ -220,6 +251,8 @@ impl Connections {
     pub(super) async fn reach(&self) -> Result<Line, PostgresError> {
         let mut answers = self.ask_all(None, None, self.patience());
         answers.wait(&self.histories).await;
+        let earlier = answers.earlier();
+        self.refuse_parted(earlier).await?;
         let at = answers.choose(&self.histories)?;
         Ok(answers.into_line(at))
     }
@@ -257,7 +290,7 @@ impl Connections {
             match lent.query(sql, params).await {
                 Ok(rows) => return Ok(rows),
                 Err(Lost::Error(error)) if is_unknown(&error) && tries < TRIES => tries += 1,
-                Err(lost) => return Err(lost.into()),
+                Err(lost) => return Err(self.told_of_tables(&mut lent, lost).await),
             }
         }
     }
@@ -274,7 +307,10 @@ impl Connections {
     /// Does something once; how many rows it changed.
     pub(super) async fn tell(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Fault> {
         let mut lent = self.lend().await?;
-        Ok(lent.execute(sql, params).await?)
+        match lent.execute(sql, params).await {
+            Ok(changed) => Ok(changed),
+            Err(lost) => Err(self.told_of_tables(&mut lent, lost).await),
+        }
     }
 }
 

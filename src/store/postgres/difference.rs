@@ -1,6 +1,32 @@
 //! Difference: what was done to our tables, in words, and what undoes it. It reads the lines in which `schema` has what
 //! they are; it asks nobody.
 
+/// What to do where a command is named that undoes it.
+const UNDO: &str = "that undoes it, and servers go on by themselves";
+/// What to do about everything else. Servers that go on while it is put back would write into it, and those that are started
+/// afterwards cannot know that it went back in time.
+const RESTORE: &str = "put that back, or restore the database with all servers stopped, and say `holdpoint restored` \
+     before they start";
+
+/// What was done to our tables, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub(super) what: String,
+    pub(super) remedy: &'static str,
+}
+
+impl Difference {
+    /// One that the command in its words undoes.
+    fn undone(what: String) -> Self {
+        Self { what, remedy: UNDO }
+    }
+
+    /// One that no command undoes: what was there is gone, or nobody can tell.
+    fn restored(what: String) -> Self {
+        Self { what, remedy: RESTORE }
+    }
+}
+
 /// One line of a shape: whose it is, and how that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Line<'a> {
@@ -86,34 +112,52 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// That nobody made it here.
+    /// That nobody made it here, and what takes it away.
     fn is_new(&self) -> String {
-        let words = self.words();
-        match self.what {
-            What::Hook(kind, name, table) => {
-                format!("{words} is new (`drop {kind} {name} on holdpoint.{table}`)")
+        let undo = match self.what {
+            What::Table(name) => format!("drop table holdpoint.{}", quoted(name)),
+            What::Column(name) => {
+                let (table, column) = name.split_once('.').unwrap_or((name, ""));
+                format!("alter table holdpoint.{} drop column {}", quoted(table), quoted(column))
             }
-            What::Index(name, _) => format!("{words} is new (`drop index holdpoint.{name}`)"),
-            What::Table(_)
-            | What::Column(_)
-            | What::Function(_)
-            | What::Constraint(..)
-            | What::Part(..) => format!("{words} is new"),
-        }
+            What::Function(name) => format!("drop function holdpoint.{}", quoted(name)),
+            What::Hook(kind, name, table) => {
+                format!("drop {kind} {} on holdpoint.{}", quoted(name), quoted(table))
+            }
+            What::Index(name, _) => format!("drop index holdpoint.{name}"),
+            // A line has what it says, and not what it is called.
+            What::Constraint(_, table) => {
+                format!("alter table holdpoint.{} drop constraint …", quoted(table))
+            }
+            What::Part(whole, part) => format!("alter table {} no inherit {whole}", quoted(part)),
+        };
+        format!("{} is new (`{undo}`)", self.words())
     }
 
     /// That it is otherwise than it was made.
-    fn is_not(&self, made: &Self) -> String {
+    fn is_not(&self, made: &Self) -> Difference {
         let words = self.words();
-        match self.what {
-            What::Table(name) => otherwise(name, self.how),
+        let told = match self.what {
+            What::Table(name) => return Difference::undone(otherwise(name, self.how)),
             What::Column(_) => format!("{words} is `{}`, and was made `{}`", self.how, made.how),
             What::Function(_)
             | What::Hook(..)
             | What::Index(..)
             | What::Constraint(..)
             | What::Part(..) => format!("{words} is not the one that was made"),
-        }
+        };
+        Difference::restored(told)
+    }
+
+    /// That a table is gone and another came, which may be the same under another name: whoever dropped that would lose
+    /// what is in it.
+    fn is_missing_beside(&self, new: &Self) -> String {
+        let told = format!("{}, and {} is new", self.is_missing(), new.words());
+        let (What::Table(lost), What::Table(new)) = (self.what, new.what) else { return told };
+        format!(
+            "{told} (if that is the same under another name: `alter table holdpoint.{} rename to {lost}`)",
+            quoted(new)
+        )
     }
 }
 
@@ -129,29 +173,38 @@ fn otherwise(table: &str, how: &str) -> String {
     format!("`{table}` {what} (`alter table holdpoint.{table} {undo}`)")
 }
 
+/// A name as a statement has it.
+fn quoted(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || "_0123456789".contains(letter);
+    let is_bare =
+        name.chars().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit());
+    if is_bare { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
 /// What one has and the other has not.
 fn only<'a>(one: &'a str, other: &str) -> Vec<Line<'a>> {
     let is_there = |line: &str| other.lines().any(|known| known == line);
     one.lines().filter(|line| !is_there(line)).map(Line::of).collect()
 }
 
-/// The first difference between how tables were made and how they are, in words.
-pub(super) fn difference(made: &str, is: &str) -> String {
+/// The first difference between how tables were made and how they are.
+pub(super) fn difference(made: &str, is: &str) -> Difference {
     let (lost, new) = (only(made, is), only(is, made));
     let first_lost = lost.iter().min_by_key(|line| line.rank());
     let first_new = new.iter().min_by_key(|line| line.rank());
     match (first_lost, first_new) {
-        (Some(lost), Some(added)) if added.rank() < lost.rank() => added.is_new(),
+        (Some(lost), Some(added)) if added.rank() < lost.rank() => {
+            Difference::undone(added.is_new())
+        }
         (Some(lost), first) => match new.iter().find(|line| line.what == lost.what) {
             Some(now) => now.is_not(lost),
             None => match first.filter(|first| first.rank() == 0 && lost.rank() == 0) {
-                // It may be the same under another name.
-                Some(first) => format!("{}, and {}", lost.is_missing(), first.is_new()),
-                None => lost.is_missing(),
+                Some(first) => Difference::restored(lost.is_missing_beside(first)),
+                None => Difference::restored(lost.is_missing()),
             },
         },
-        (None, Some(new)) => new.is_new(),
-        (None, None) => "they are in another order".into(),
+        (None, Some(new)) => Difference::undone(new.is_new()),
+        (None, None) => Difference::restored("they are in another order".into()),
     }
 }
 
@@ -222,17 +275,30 @@ runs.hooks bigint not null default 0";
                 .filter(|line| !line.is_empty())
                 .collect::<Vec<_>>()
                 .join("\n");
-            assert_eq!(difference(MADE, &is), told);
+            let difference = difference(MADE, &is);
+            assert_eq!(difference.what, told);
+            let names_a_command = told.contains("`alter table");
+            assert_eq!(difference.remedy, if names_a_command { UNDO } else { RESTORE }, "{told}");
         }
     }
 
     #[test]
     fn what_was_added_to_the_tables_is_told_with_what_takes_it_away() {
         for (more, told) in [
-            ("runs.mine text", "the column `runs.mine` is new"),
+            ("extra p", "the table `extra` is new (`drop table holdpoint.extra`)"),
+            ("Extra p", "the table `Extra` is new (`drop table holdpoint.\"Extra\"`)"),
+            (
+                "runs.mine text",
+                "the column `runs.mine` is new (`alter table holdpoint.runs drop column mine`)",
+            ),
+            ("mine() v 89ab", "the function `mine` is new (`drop function holdpoint.mine`)"),
+            (
+                "runs CHECK (hooks > 0)",
+                "`CHECK (hooks > 0)` of `runs` is new (`alter table holdpoint.runs drop constraint …`)",
+            ),
             (
                 "more is a part of holdpoint.entries",
-                "the part `more` of `holdpoint.entries` is new",
+                "the part `more` of `holdpoint.entries` is new (`alter table more no inherit holdpoint.entries`)",
             ),
             (
                 "entries trigger t O",
@@ -247,7 +313,9 @@ runs.hooks bigint not null default 0";
                 "the unique index `u` on `desks` is new (`drop index holdpoint.u`)",
             ),
         ] {
-            assert_eq!(difference(MADE, &format!("{MADE}\n{more}")), told);
+            let what = told.to_owned();
+            let told = difference(MADE, &format!("{MADE}\n{more}"));
+            assert_eq!(told, Difference { what, remedy: UNDO });
         }
     }
 
@@ -255,11 +323,18 @@ runs.hooks bigint not null default 0";
     fn of_a_table_that_is_gone_the_table_is_told_and_not_what_hung_on_it() {
         let left = MADE.lines().filter(|line| !line.starts_with("desks"));
         let gone = left.collect::<Vec<_>>().join("\n");
-        assert_eq!(difference(MADE, &gone), "the table `desks` is missing");
-        let renamed = MADE.replace("desks", "aside");
+        let what = "the table `desks` is missing".to_owned();
+        assert_eq!(difference(MADE, &gone), Difference { what, remedy: RESTORE });
+    }
+
+    #[test]
+    fn a_table_that_may_be_another_under_a_new_name_is_not_told_to_be_dropped() {
+        let told = difference(MADE, &MADE.replace("desks", "aside"));
         assert_eq!(
-            difference(MADE, &renamed),
-            "the table `desks` is missing, and the table `aside` is new"
+            told.what,
+            "the table `desks` is missing, and the table `aside` is new (if that is the same under another name: \
+             `alter table holdpoint.aside rename to desks`)"
         );
+        assert_eq!(told.remedy, RESTORE);
     }
 }

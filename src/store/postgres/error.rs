@@ -41,15 +41,14 @@ pub enum PostgresError {
         why: String,
     },
     /// It lets us not in, or not at what is ours.
-    #[error(
-        "the database at {place} refuses: {why}; check user, password and database, and give that user the right \
-         to use schema `holdpoint` and all that is in it"
-    )]
+    #[error("the database at {place} refuses: {why}; {remedy}")]
     Denied {
         /// Where.
         place: String,
         /// What it says.
         why: String,
+        /// What to do about that.
+        remedy: String,
     },
     /// Whoever asks may not make, or change, our tables.
     #[error("the database at {place} refuses: {why}; {}", owner_remedy(*.are_there))]
@@ -123,7 +122,7 @@ pub enum PostgresError {
     #[error(
         "the database at {place} takes no writes: it is a standby, or read-only; give the address of the primary, or \
          of all hosts: `postgres://USER@ONE,OTHER/DATABASE`. Where it is the primary, `default_transaction_read_only` may be set \
-         on the role or the database: `alter role … reset default_transaction_read_only`"
+         on the role or the database: `alter role … reset default_transaction_read_only`, or `alter database …` the same"
     )]
     Standby {
         /// Where.
@@ -137,11 +136,25 @@ pub enum PostgresError {
     /// Several take writes, and none of them is the later one.
     #[error(
         "{places} take writes, and nothing says which of them was promoted last: neither is used until one of them is stopped, or \
-         follows the other as its standby; a copy that was started without `standby.signal` is such a one"
+         follows the other as its standby; a copy that was started without `standby.signal` is such a one, and so is another \
+         database of the same server"
     )]
     Twins {
         /// Where.
         places: String,
+    },
+    /// Two take writes, and the one that was promoted last does not come from the other.
+    #[error(
+        "{other} and {place} take writes, and {place}, which was promoted last, does not come from the other, which has {what}: \
+         neither is used until one of them is stopped, or follows the other as its standby"
+    )]
+    Parted {
+        /// Where the one is that was promoted last.
+        place: String,
+        /// Where the other is.
+        other: String,
+        /// What that has.
+        what: String,
     },
     /// It takes writes in the place of the one that this process has used, and is no later one.
     #[error(
@@ -237,14 +250,15 @@ pub enum PostgresError {
     },
     /// Somebody changed our tables.
     #[error(
-        "the tables of the store in the database at {place} are not as they were made: {what}; put that back, or restore \
-         the database"
+        "the tables of the store in the database at {place} are not as they were made: {what}; {remedy}"
     )]
     Altered {
         /// Where.
         place: String,
         /// The first difference.
         what: String,
+        /// What to do.
+        remedy: &'static str,
     },
 }
 
@@ -265,9 +279,27 @@ impl PostgresError {
                 Self::Standby { .. }
                     | Self::Woken
                     | Self::Twins { .. }
+                    | Self::Parted { .. }
                     | Self::Another { .. }
                     | Self::OlderReplica { .. }
             )
+    }
+
+    /// Whether it is about our tables, which are the same over every connection.
+    pub(super) fn is_of_tables(&self) -> bool {
+        matches!(
+            self,
+            Self::NoStore { .. }
+                | Self::Older { .. }
+                | Self::Newer { .. }
+                | Self::NewerForm { .. }
+                | Self::Altered { .. }
+        )
+    }
+
+    /// Whether there are two that take writes, of which none is used.
+    pub(super) fn is_doubled(&self) -> bool {
+        matches!(self, Self::Twins { .. } | Self::Parted { .. })
     }
 
     /// Whether waiting may help: the database is out of reach, or is not the primary yet.
@@ -282,6 +314,7 @@ impl PostgresError {
                 | Self::Standby { .. }
                 | Self::Woken
                 | Self::Twins { .. }
+                | Self::Parted { .. }
                 | Self::Another { .. }
                 | Self::OlderReplica { .. }
         )

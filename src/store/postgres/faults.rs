@@ -6,6 +6,7 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use crate::ports::Fault;
 use crate::store::postgres::error::PostgresError;
+use crate::store::postgres::rights::remedy;
 
 /// Nobody is let in any more.
 pub(super) fn closed() -> Fault {
@@ -26,6 +27,17 @@ pub(super) fn is_unknown(error: &Error) -> bool {
 /// Whether there is no room for what was to be written, though what is there can be read.
 pub(super) fn is_full(error: &Error) -> bool {
     error.code() == Some(&SqlState::DISK_FULL)
+}
+
+/// Whether something of ours was not there.
+pub(super) fn is_unmade(error: &Error) -> bool {
+    let unmade = [
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::INVALID_SCHEMA_NAME,
+    ];
+    error.code().is_some_and(|code| unmade.contains(code))
 }
 
 /// What a no means where nothing was written, or it does not matter whether it was.
@@ -61,7 +73,8 @@ fn words(told: &DbError) -> String {
         _ => return format!("{} ({})", told.message(), told.code().code()),
     };
     format!(
-        "{} ({}); `{setting}` may be set on the role or the database: `alter role … reset {setting}`",
+        "{} ({}); `{setting}` may be set on the role or the database: `alter role … reset {setting}`, or `alter database … reset \
+         {setting}`",
         told.message(),
         told.code().code()
     )
@@ -79,7 +92,7 @@ fn said(place: String, told: &DbError) -> PostgresError {
         return PostgresError::Crowded { place, why };
     }
     if code.starts_with("28") || code == "3D000" || code == "42501" {
-        return PostgresError::Denied { place, why };
+        return PostgresError::Denied { place, why, remedy: remedy(code).into() };
     }
     PostgresError::Says { place, why: words(told), passes: true }
 }
@@ -98,7 +111,8 @@ pub(super) fn refused(place: String, error: &Error) -> PostgresError {
         return PostgresError::Untrusted { place, why };
     }
     if why.contains("password missing") {
-        return PostgresError::Denied { place, why: "it wants a password".into() };
+        let (why, remedy) = ("it wants a password".into(), remedy("28P01").into());
+        return PostgresError::Denied { place, why, remedy };
     }
     PostgresError::Away { place, why }
 }

@@ -1,5 +1,5 @@
 //! Hosts: which of the servers that an address names is used. All of them are asked at once, so that one that hangs holds
-//! nobody up; of several that take writes it is the one with the latest history. A server that was a primary once, was
+//! nobody up; of several that take writes it is the one with the latest history, where it comes from the others (`descent`). A server that was a primary once, was
 //! frozen while another took its place, and wakes believes that it still is: what was written since is not there, and
 //! what is written there is lost. Of two that take writes, neither of which is the later one, one is a copy of the other and
 //! nobody knows which: none is used. And what was used once is not left for what is no later. It decides; the asking is
@@ -41,6 +41,8 @@ const PASSED_OVER: Duration = Duration::from_mins(1);
 pub(super) struct History {
     /// The cluster, which all its servers have in common.
     pub(super) system: i64,
+    /// Which of its databases: what leads to another one of the same server leads to another store.
+    pub(super) database: i64,
     /// The timeline.
     pub(super) timeline: u32,
     /// When the server was started, in microseconds: by that two with the same history are told apart, and one that
@@ -49,15 +51,16 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Whether this one was over when the other began.
+    /// Whether this one was over when the other began, where one comes from the other (`descent`).
     fn is_before(self, other: Self) -> bool {
-        self.system == other.system && self.timeline < other.timeline
+        let is_one = (self.system, self.database) == (other.system, other.database);
+        is_one && self.timeline < other.timeline
     }
 
     /// Whether two servers tell this one.
     fn is_twin(self, other: Self) -> bool {
-        let is_same = (self.system, self.timeline) == (other.system, other.timeline);
-        is_same && self.started != other.started
+        let is_one = (self.system, self.database) == (other.system, other.database);
+        is_one && self.timeline == other.timeline && self.started != other.started
     }
 }
 
@@ -83,6 +86,9 @@ impl<T> Found<T> {
         self.host == other.host || self.history.is_some() && self.history == other.history
     }
 }
+
+/// One that would be used, and those that take writes as well and were over before it began.
+pub(super) type Earlier<'a, T> = (&'a Found<T>, Vec<&'a Found<T>>);
 
 /// What hosts that were asked at once have answered so far.
 #[derive(Debug)]
@@ -161,6 +167,13 @@ where
         Ok(at)
     }
 
+    /// The one that would be used, and those that take writes and were over before it began, if there are any.
+    pub(super) fn earlier(&self) -> Option<Earlier<'_, T>> {
+        let (_, best, _) = (!self.fit.is_empty()).then(|| latest(&self.fit).ok()).flatten()?;
+        let earlier: Vec<_> = self.fit.iter().filter(|one| one.is_before(best)).collect();
+        (!earlier.is_empty()).then_some((best, earlier))
+    }
+
     /// What leads to one of those that are fit.
     pub(super) fn into_line(mut self, at: usize) -> T {
         self.fit.swap_remove(at).line
@@ -215,6 +228,7 @@ fn weight(error: &PostgresError) -> u8 {
         | PostgresError::TooOld { .. }
         | PostgresError::Woken
         | PostgresError::Twins { .. }
+        | PostgresError::Parted { .. }
         | PostgresError::Another { .. }
         | PostgresError::Unsafe { .. }
         | PostgresError::NoStore { .. }
@@ -235,6 +249,8 @@ pub(super) struct Histories(Mutex<Used>);
 struct Used {
     /// What it told last.
     latest: Option<History>,
+    /// What the first one told that was ever used.
+    first: Option<History>,
     /// The hosts that led to it; none while nothing was used.
     hosts: BTreeSet<usize>,
     passing_over: Option<Instant>,
@@ -269,6 +285,12 @@ impl Histories {
         !self.0.lock().unwrap_or_else(PoisonError::into_inner).hosts.is_empty()
     }
 
+    /// Whether this process has lived in that history, or in one before it: then it knows itself what was there.
+    pub(super) fn has_lived_in(&self, history: History) -> bool {
+        let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        used.first.is_some_and(|first| !history.is_before(first))
+    }
+
     /// Uses a server from now on, and no other that is no later; refuses one that is not to be used.
     fn admit(
         &self,
@@ -288,7 +310,8 @@ impl Histories {
             latest = used.latest;
             hosts.extend(&used.hosts);
         }
-        *used = Used { latest, hosts, passing_over: None };
+        let first = used.first.or(history);
+        *used = Used { latest, first, hosts, passing_over: None };
         Ok(())
     }
 
@@ -313,7 +336,7 @@ mod tests {
 
     /// What a server of one cluster tells that was started with the history that it has.
     fn at(timeline: u32) -> History {
-        History { system: 7, timeline, started: timeline.into() }
+        History { system: 7, database: 5, timeline, started: timeline.into() }
     }
 
     fn one(line: &'static str, host: usize, history: Option<History>) -> Found<&'static str> {
@@ -387,11 +410,28 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn whatever_was_over_before_the_latest_began_is_held_against_it() {
+        let earlier = async |all: Vec<Asking>| {
+            let mut answers = Answers::of(all);
+            answers.wait_for_all().await;
+            let lines = |all: Vec<&Found<&'static str>>| all.iter().map(|one| one.line).collect();
+            answers.earlier().map(|(best, all)| (best.line, lines(all)))
+        };
+        let both: Option<(&str, Vec<&str>)> =
+            earlier(vec![answers("old", 4), answers("newer", 5)]).await;
+        assert_eq!(both, Some(("newer", vec!["old"])));
+        assert_eq!(earlier(vec![answers("newer", 5), fails(standby())]).await, None);
+        assert_eq!(earlier(vec![answers("one", 4), answers("three", 4)]).await, None);
+        assert_eq!(earlier(vec![fails(away())]).await, None);
+    }
+
     #[test]
     fn two_that_take_writes_and_of_which_neither_is_later_are_both_refused_by_name() {
         let copy = |started| Some(History { started, ..at(4) });
         let other = Some(History { system: 8, ..at(4) });
-        for second in [copy(9), other, None] {
+        let beside = Some(History { database: 6, ..at(4) });
+        for second in [copy(9), other, beside, None] {
             let both = vec![one("one", 0, copy(4)), one("two", 1, second)];
             let told = latest(&both).map(drop).unwrap_err();
             assert!(matches!(&told, PostgresError::Twins { places } if places == "one and two"));
@@ -458,9 +498,10 @@ mod tests {
         };
         let both = twins(vec![one("one", 0, copy(4)), one("two", 1, copy(9))]).await;
         assert_eq!(both.len(), 2);
-        // Another cluster, what tells nothing, another name and one that was promoted since are none.
+        // Another cluster, another database of this one, what tells nothing, another name and one that was promoted since are none.
         let other = Some(History { system: 8, ..at(4) });
-        for second in [other, None, copy(4), Some(at(5))] {
+        let beside = Some(History { database: 6, ..at(4) });
+        for second in [other, beside, None, copy(4), Some(at(5))] {
             let none = twins(vec![one("one", 0, copy(4)), one("two", 1, second)]).await;
             assert_eq!(none, BTreeSet::new(), "{second:?}");
         }
@@ -479,6 +520,7 @@ mod tests {
         assert!(is_used(&histories, life(1), &[0], now));
         assert!(!is_used(&histories, life(2), &[1], now), "its copy, while it is away");
         assert!(!is_used(&histories, History { system: 8, ..at(9) }, &[1], now));
+        assert!(!is_used(&histories, History { database: 6, ..life(1) }, &[1], now));
         assert!(!histories.is_past(Some(life(1))), "what is open there stays");
         // It was started again, and is found under its other name, too.
         assert!(is_used(&histories, life(3), &[0], now));
@@ -512,14 +554,15 @@ mod tests {
         assert!(!admits(4, now + PASSED_OVER / 2));
         assert!(admits(4, now + PASSED_OVER));
         // Another cluster's numbers say nothing about this one's: it was put where this one was.
-        let other = History { system: 8, timeline: 1, started: 1 };
+        let other = History { system: 8, timeline: 1, started: 1, ..at(4) };
         assert!(is_used(&histories, other, &[0], now) && histories.is_past(Some(at(4))));
     }
 
     #[tokio::test]
     async fn where_none_is_fit_what_a_person_can_mend_is_told() {
         let waits = Waits { found: EVER, refused: EVER };
-        let denied = PostgresError::Denied { place: "three".into(), why: "no".into() };
+        let (why, remedy) = ("no".into(), "ask".into());
+        let denied = PostgresError::Denied { place: "three".into(), why, remedy };
         let refused = chosen(vec![fails(standby()), fails(denied), fails(away())], waits).await;
         assert!(matches!(refused, Err(PostgresError::Denied { .. })), "{refused:?}");
         let refused = chosen(vec![fails(standby()), fails(away())], waits).await;

@@ -9,8 +9,11 @@ use futures::future::BoxFuture;
 
 use crate::ports::Fault;
 use crate::store::postgres::config::PostgresConfig;
-use crate::store::postgres::connections::{Connections, Heard, Line, Lost, PATIENCE, away, reach};
+use crate::store::postgres::connections::{
+    Connections, Heard, Lent, Line, Lost, PATIENCE, away, reach,
+};
 use crate::store::postgres::error::PostgresError;
+use crate::store::postgres::faults::is_unmade;
 use crate::store::postgres::hosts::{Answers, Found, SILENT};
 use crate::store::postgres::schema;
 use crate::store::postgres::slots::{Purpose, Slots};
@@ -88,13 +91,17 @@ impl Connections {
         }))
     }
 
-    /// Uses one of those that have answered; where two take writes with one history both are held.
+    /// Uses one of those that have answered; where two take writes with one history, or the one that was promoted last does not
+    /// come from the other, both are held.
     pub(super) async fn choose(&self, answers: &mut Lines) -> Result<usize, PostgresError> {
+        // Before anything counts as used.
+        let earlier = answers.earlier();
+        self.refuse_parted(earlier).await?;
         let chosen = answers.choose(&self.histories);
         match &chosen {
             Err(PostgresError::Twins { .. }) => self.hold_twins(&answers.twins()).await,
             // Whoever writes without looking now and then finds out here that there is one again.
-            Ok(_) if answers.are_all() => self.tell_doubled(None),
+            Ok(_) if answers.are_all() && answers.earlier().is_none() => self.tell_doubled(None),
             Ok(_) | Err(_) => {}
         }
         chosen
@@ -145,18 +152,19 @@ impl Connections {
         match looked {
             Ok(_) => self.judged(None),
             // What is open goes on: nothing more is decided over it, or it would be decided elsewhere as well.
-            Err(PostgresError::Twins { .. }) => {}
+            Err(error) if error.is_doubled() => {}
             Err(error) if error.may_pass() => return Err(away(&error)),
             Err(error) => self.judged(Some(error.to_string())),
         }
         Ok(())
     }
 
-    /// Hears those that are slow, beside everything else, and says then whether there are two that take writes. What was
-    /// last said of that holds until all are heard: of those that answer at once only one may be left.
+    /// Hears those that are slow, beside everything else, and says then whether there are two that take writes, or somebody
+    /// lives at one whose place another has taken. What was last said of that holds until all are heard: of those that answer
+    /// at once only one may be left.
     fn hear_the_rest(self: &Arc<Self>, mut answers: Lines) {
         let doubt = answers.doubt().map(|error| error.to_string());
-        if doubt.is_some() || answers.are_all() {
+        if doubt.is_some() || (answers.are_all() && answers.earlier().is_none()) {
             self.tell_doubled(doubt);
             return;
         }
@@ -168,11 +176,14 @@ impl Connections {
                 () = answers.wait_for_all() => {}
                 () = this.closed() => return,
             }
-            let doubt = answers.doubt().map(|error| error.to_string());
+            let mut doubt = answers.doubt();
             if doubt.is_some() {
                 this.hold_twins(&answers.twins()).await;
+            } else {
+                let earlier = answers.earlier();
+                doubt = this.find_living(earlier).await;
             }
-            this.tell_doubled(doubt);
+            this.tell_doubled(doubt.map(|error| error.to_string()));
         });
     }
 
@@ -197,15 +208,42 @@ impl Connections {
         }
     }
 
+    /// What a no of the database comes to. Where something of ours is not there, what was done to the tables is told, with what
+    /// undoes it, and not which statement came upon it.
+    pub(super) async fn told_of_tables(&self, lent: &mut Lent<'_>, lost: Lost) -> Fault {
+        let (Lost::Error(error), Ok(client)) = (&lost, lent.client()) else { return lost.into() };
+        if !is_unmade(error) {
+            return lost.into();
+        }
+        let checked = tokio::time::timeout(PATIENCE, schema::check(&self.config, client)).await;
+        match checked {
+            Ok(Err(error)) if error.is_of_tables() => {
+                self.judged(Some(error.to_string()));
+                // As whoever is about to write is told.
+                Fault::Retriable(error.to_string())
+            }
+            Ok(_) => lost.into(),
+            Err(_) => {
+                // Its answer may come when nobody waits for it.
+                lent.give_up();
+                lost.into()
+            }
+        }
+    }
+
     /// What is wrong with the database, as somebody has just looked.
-    fn judged(&self, error: Option<String>) {
+    pub(super) fn judged(&self, error: Option<String>) {
         let before = {
             let mut unfit = self.unfit.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *unfit, error.clone())
         };
+        self.renew(before.as_deref(), error.as_ref());
         match (before, error) {
             (None, Some(error)) => {
                 tracing::error!(%error, "the database is not to be trusted with anything any more");
+            }
+            (Some(before), Some(error)) if before != error => {
+                tracing::error!(%error, "the database is still not to be trusted, for another reason");
             }
             (Some(_), None) => tracing::info!("the database is as it should be again"),
             (Some(_), Some(_)) | (None, None) => {}

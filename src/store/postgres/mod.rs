@@ -11,6 +11,7 @@ mod committer;
 mod config;
 mod connections;
 mod copied_columns;
+mod descent;
 mod desk_marks;
 mod desks;
 mod difference;
@@ -32,6 +33,7 @@ mod prune;
 mod raising;
 mod reader;
 mod replicas;
+mod rights;
 mod schema;
 mod sessions;
 mod slots;
@@ -59,9 +61,6 @@ use crate::ports::{
     Introduction, Journal, KeyRow, Logged, Noting, OutboxEntry, Page, Replicas, RunFilter,
     SessionRow, Settlement, StoreReport,
 };
-use crate::store::codec;
-use crate::store::keys;
-use crate::store::outbox_entries;
 use crate::store::postgres::committer::{Committer, Waiting};
 use crate::store::postgres::connections::{Connections, Lost};
 use crate::store::postgres::faults::closed;
@@ -69,7 +68,8 @@ use crate::store::postgres::links::Links;
 use crate::store::postgres::marks::{Lane, Marks};
 use crate::store::postgres::prepared::{Prepared, int, packed, time, uint};
 use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, run as run_of, unpacked};
-use crate::store::postgres::replicas::keepsake;
+use crate::store::postgres::replicas::{Beats, keepsake};
+use crate::store::{codec, keys, outbox_entries};
 
 /// Appends that wait to be gathered: a few groups; whoever comes then waits outside.
 const WAITING_MAX: usize = 1_024;
@@ -87,7 +87,7 @@ pub(super) struct PostgresJournal {
     me: Arc<AtomicU64>,
     who: Mutex<Introduction>,
     is_draining: AtomicBool,
-    beats: AtomicU64,
+    beats: Beats,
     queue: mpsc::Sender<Waiting>,
     hints: tokio::sync::Mutex<broadcast::Receiver<Hint>>,
     is_closed: AtomicBool,
@@ -117,7 +117,7 @@ impl PostgresJournal {
             me: Arc::clone(&me),
             who: Mutex::default(),
             is_draining: AtomicBool::new(false),
-            beats: AtomicU64::new(0),
+            beats: Beats::default(),
             queue,
             hints: tokio::sync::Mutex::new(hints),
             is_closed: AtomicBool::new(false),
@@ -149,7 +149,7 @@ impl PostgresJournal {
             me: Arc::default(),
             who: Mutex::default(),
             is_draining: AtomicBool::new(false),
-            beats: AtomicU64::new(0),
+            beats: Beats::default(),
             queue,
             hints: tokio::sync::Mutex::new(hints),
             is_closed: AtomicBool::new(false),

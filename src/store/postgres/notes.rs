@@ -100,9 +100,11 @@ impl PostgresJournal {
             Some((place, record))
         });
         let (place, record) = leaf.unzip();
+        let outdone = placed.outdone.and_then(|place| keys::leaf_place(keys::PENDING, &place));
         let sql = "with kept as (update holdpoint.kept set body = $5 where name = 'mlog'),
             gone as (delete from holdpoint.log where lane = $1 and index = $4),
-            leaf as (insert into holdpoint.pending (place, body) select $6, $7 where $6 is not null)
+            leaf as (insert into holdpoint.pending (place, body) select $6, $7 where $6 is not null),
+            outdone as (delete from holdpoint.pending where place = $8)
             insert into holdpoint.log (lane, index, body) values ($1, $2, $3)
               on conflict (lane, index) do update set body = excluded.body";
         let params = [
@@ -113,6 +115,7 @@ impl PostgresJournal {
             (&kept as _, Type::BYTEA),
             (&place as _, Type::BYTEA),
             (&record as _, Type::BYTEA),
+            (&outdone as _, Type::BYTEA),
         ];
         transaction.execute_typed(sql, &params).await.map_err(failed)?;
         transaction.commit().await.map_err(failed)?;

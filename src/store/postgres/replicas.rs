@@ -2,7 +2,7 @@
 //! here is asked every second by everybody: each is one statement that reads an index.
 
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tokio::sync::broadcast;
@@ -30,6 +30,35 @@ const ROOM_BYTES: usize = 256 << 10;
 /// Beats after which the database is looked at as over a new connection: some seconds.
 const BEATS_A_LOOK: u64 = 3;
 
+/// When the database is looked at: with every few signs of life; and where none is given, since something fails before it, with
+/// every few attempts. Otherwise what was last said of it would stand for as long as that lasts.
+#[derive(Debug, Default)]
+pub(super) struct Beats {
+    given: AtomicU64,
+    /// Attempts since it was last looked at.
+    tried: AtomicU64,
+}
+
+impl Beats {
+    /// A sign of life is given; whether it is looked at with this one.
+    fn is_due(&self) -> bool {
+        let is_due = self.given.fetch_add(1, Ordering::Relaxed) % BEATS_A_LOOK == BEATS_A_LOOK - 1;
+        if is_due {
+            self.tried.store(0, Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    /// One is about to be given; whether too many were about to be, and it was not looked at.
+    fn is_overdue(&self) -> bool {
+        let is_overdue = self.tried.fetch_add(1, Ordering::Relaxed) >= BEATS_A_LOOK;
+        if is_overdue {
+            self.tried.store(0, Ordering::Relaxed);
+        }
+        is_overdue
+    }
+}
+
 impl PostgresJournal {
     /// What this process says of itself.
     pub(super) fn who(&self) -> Introduction {
@@ -50,6 +79,13 @@ impl PostgresJournal {
             carried as (update holdpoint.outbox set held_by = null, held_until = null where held_by = $1)
             update holdpoint.runs set holder = null where holder = $1";
         self.connections.tell(sql, &[(&me, Type::INT8)]).await.map(drop)
+    }
+
+    /// Looks at the database as at what a new connection leads to.
+    async fn look_again(&self) -> Result<(), Fault> {
+        let Err(fault) = self.connections.look().await else { return Ok(()) };
+        self.connections.found(Some(fault.to_string()));
+        self.connections.judge_beat(Err(fault)).await
     }
 
     /// Tries whether there is room again, with as much as many appends take: a few, and every sign of life, find their place
@@ -82,11 +118,8 @@ impl Replicas for PostgresJournal {
     async fn beat(&self) -> Result<Option<u64>, Fault> {
         self.connections.refuse_still_stuck().await?;
         // Now and then it is looked at as a new connection is.
-        if self.beats.fetch_add(1, Ordering::Relaxed) % BEATS_A_LOOK == BEATS_A_LOOK - 1
-            && let Err(fault) = self.connections.look().await
-        {
-            self.connections.found(Some(fault.to_string()));
-            return self.connections.judge_beat(Err(fault)).await;
+        if self.beats.is_due() {
+            self.look_again().await?;
         }
         if self.connections.full().is_some() {
             self.look_for_room().await?;
@@ -124,6 +157,11 @@ impl Replicas for PostgresJournal {
     }
 
     async fn look_back(&self) -> Result<Option<Rewind>, Fault> {
+        // What follows from going back is written, and nothing is while the database is not trusted: where that has passed it
+        // is found out here, since no sign of life is given before.
+        if self.beats.is_overdue() || self.connections.is_distrusted() {
+            self.look_again().await?;
+        }
         self.read_marks().await
     }
 
@@ -188,14 +226,18 @@ impl Replicas for PostgresJournal {
         Ok(())
     }
 
-    async fn bury(&self) -> Result<usize, Fault> {
+    async fn bury(&self) -> Result<Vec<Introduction>, Fault> {
         self.connections.refuse_stuck()?;
         let me = int(self.me().0);
         // Half a second more: a beat that is on its way comes to count.
         let sql = "delete from holdpoint.replicas
-            where incarnation <> $1 and until <= clock_timestamp() - interval '500 milliseconds'";
-        let dead = self.connections.tell(sql, &[(&me, Type::INT8)]).await?;
-        if dead > 0 {
+            where incarnation <> $1 and until <= clock_timestamp() - interval '500 milliseconds'
+            returning name, address, program";
+        // Once: asked again it would name nobody.
+        let mut lent = self.connections.lend().await?;
+        let dead = lent.query(sql, &[(&me, Type::INT8)]).await?;
+        drop(lent);
+        if !dead.is_empty() {
             // Marks are kept for whoever wakes late; not for ever.
             let sql = "delete from holdpoint.marks m
                 where not exists (select 1 from holdpoint.replicas l where l.incarnation = m.incarnation)
@@ -203,7 +245,10 @@ impl Replicas for PostgresJournal {
                     and b.at > clock_timestamp() - interval '30 days')";
             self.connections.tell(sql, &[]).await?;
         }
-        Ok(usize::try_from(dead).unwrap_or(usize::MAX))
+        let said = |row: &tokio_postgres::Row| {
+            Ok(Introduction { name: get(row, 0)?, address: get(row, 1)?, program: get(row, 2)? })
+        };
+        dead.iter().map(said).collect()
     }
 
     async fn living(&self) -> Result<Vec<Incarnation>, Fault> {
@@ -347,4 +392,22 @@ pub(super) fn keepsake(name: &str) -> String {
 /// The run of a row of ours, as it is kept.
 pub(super) fn packed_of(bytes: &[u8]) -> Option<Packed> {
     bytes.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_looked_at_with_every_few_signs_of_life_and_also_where_none_is_given() {
+        let beats = Beats::default();
+        // Each is tried, and given.
+        let looks = (0..9).map(|_| (beats.is_overdue(), beats.is_due()));
+        let looks: Vec<_> = looks.collect();
+        let rest = [(false, false), (false, false), (false, true)];
+        assert_eq!(looks, [rest, rest, rest].concat());
+        // Each is tried, and something fails before it is given.
+        let looks: Vec<_> = (0..8).map(|_| beats.is_overdue()).collect();
+        assert_eq!(looks, [false, false, false, true, false, false, false, true]);
+    }
 }

@@ -7,12 +7,13 @@ use tokio_postgres::{Client, Transaction};
 
 use crate::store::postgres::address::Durability;
 use crate::store::postgres::config::PostgresConfig;
-use crate::store::postgres::difference::difference;
+use crate::store::postgres::difference::{Difference, difference};
 use crate::store::postgres::error::{PostgresError, READS, SCHEMA};
 use crate::store::postgres::faults::refused;
 use crate::store::postgres::hosts::History;
 use crate::store::postgres::indexes;
 use crate::store::postgres::raising::{self, DESKS, MAKE, RAISE};
+use crate::store::postgres::rights::lacking;
 
 /// The first version that was tried.
 const OLDEST: i32 = 140_000;
@@ -20,9 +21,24 @@ const OLDEST: i32 = 140_000;
 const MIGRATING: i64 = 0x686f_6c64;
 /// How appends are decided and written, and what is asked most: as they are now, whatever they were.
 const FUNCTIONS: [&str; 2] = [include_str!("append.sql"), include_str!("asked.sql")];
-/// What to do about a commit that waits for nothing: nobody who looks at the server's settings sees a role's.
-const SYNCHRONOUS: &str = "set it to `on`; it may be set on the role or the database: \
-     `alter role … reset synchronous_commit`";
+
+/// What to do about a commit that waits for nothing, by where that is set: nobody who looks at the server's settings sees a
+/// role's or a database's.
+fn synchronous(source: &str) -> &'static str {
+    match source {
+        "database" => {
+            "set it to `on`; it is set on the database: `alter database … reset synchronous_commit`"
+        }
+        "user" => "set it to `on`; it is set on the role: `alter role … reset synchronous_commit`",
+        "database user" => {
+            "set it to `on`; it is set on the role in this database: `alter role … in database … reset synchronous_commit`"
+        }
+        "client" => "set it to `on`; it is set in the address: take it out of `options`",
+        _ => {
+            "set it to `on` at the server: `alter system reset synchronous_commit`, or in its `postgresql.conf`"
+        }
+    }
+}
 
 /// What the tables, their columns and constraints, whatever hangs on them, and the functions are, one line each: a
 /// table that is not logged, or a trigger that drops rows, loses what was acknowledged.
@@ -79,22 +95,6 @@ select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
     where n.nspname = 'holdpoint'
 ) lines";
 
-/// A right that is missing, in words: everything that is ours is read and written, and the tables that say what they are
-/// only read and locked.
-const RIGHTS: &str = "
-select what from (
-  select wanted.word || ' in holdpoint.' || c.relname as what
-    from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-    cross join unnest(array['select', 'update', 'insert', 'delete']) as wanted (word)
-    where n.nspname = 'holdpoint' and c.relkind = 'r'
-      and (c.relname <> 'meta' or wanted.word in ('select', 'update'))
-      and not pg_catalog.has_table_privilege(c.oid, wanted.word)
-  union all
-  select 'execute holdpoint.' || p.proname
-    from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
-    where n.nspname = 'holdpoint' and not pg_catalog.has_function_privilege(p.oid, 'execute')
-) missing order by what limit 1";
-
 /// Looks at what a connection leads to: whether it may be trusted with anything, and whether our tables are there.
 pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<(), PostgresError> {
     check_server(config, client).await?;
@@ -107,7 +107,8 @@ pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<()
         Some((_, made)) => {
             let is = shape(client).await.map_err(failed)?;
             if is != made {
-                return Err(PostgresError::Altered { place, what: difference(&made, &is) });
+                let Difference { what, remedy } = difference(&made, &is);
+                return Err(PostgresError::Altered { place, what, remedy });
             }
             let row = client.query_typed_one("select form from holdpoint.meta", &[]).await;
             let found: i32 = row.and_then(|row| row.try_get(0)).map_err(failed)?;
@@ -119,10 +120,10 @@ pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<()
             }
             match lacking(client).await.map_err(failed)? {
                 None => Ok(()),
-                Some(what) => Err(PostgresError::Denied {
-                    place,
-                    why: format!("permission denied to {what}"),
-                }),
+                Some(lacking) => {
+                    let (why, remedy) = (lacking.why(), lacking.remedy());
+                    Err(PostgresError::Denied { place, why, remedy })
+                }
             }
         }
     }
@@ -133,17 +134,13 @@ pub(super) async fn history(client: &Client) -> Option<History> {
     let sql = "select (select system_identifier from pg_catalog.pg_control_system()),
         case when pg_catalog.pg_is_in_recovery() then null
           else substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) end,
-        (extract(epoch from pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint";
+        (extract(epoch from pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint,
+        (select oid::bigint from pg_catalog.pg_database where datname = pg_catalog.current_database())";
     let row = client.query_typed_one(sql, &[]).await.ok()?;
     let timeline: String = row.try_get::<_, Option<String>>(1).ok()??;
     let timeline = u32::from_str_radix(&timeline, 16).ok()?;
-    Some(History { system: row.try_get(0).ok()?, timeline, started: row.try_get(2).ok()? })
-}
-
-/// The first right that whoever is connected does not have.
-async fn lacking(client: &Client) -> Result<Option<String>, tokio_postgres::Error> {
-    let row = client.query_typed_opt(RIGHTS, &[]).await?;
-    row.map(|row| row.try_get(0)).transpose()
+    let (system, started) = (row.try_get(0).ok()?, row.try_get(2).ok()?);
+    Some(History { system, database: row.try_get(3).ok()?, timeline, started })
 }
 
 /// Whether a server keeps what it acknowledges.
@@ -152,7 +149,8 @@ async fn check_server(config: &PostgresConfig, client: &Client) -> Result<(), Po
     let settings = "select current_setting('server_version_num')::int, current_setting('server_version'),
         pg_catalog.pg_is_in_recovery(), current_setting('fsync', true), current_setting('full_page_writes', true),
         current_setting('synchronous_commit', true), current_setting('synchronous_standby_names', true),
-        current_setting('default_transaction_isolation', true)";
+        current_setting('default_transaction_isolation', true),
+        (select source from pg_catalog.pg_settings where name = 'synchronous_commit')";
     let row = client.query_typed_one(settings, &[]).await;
     let row = row.map_err(|error| refused(place.clone(), &error))?;
     let text = |at: usize| row.try_get::<_, Option<String>>(at).ok().flatten().unwrap_or_default();
@@ -166,7 +164,7 @@ async fn check_server(config: &PostgresConfig, client: &Client) -> Result<(), Po
         Err(PostgresError::Unsafe { place: place.clone(), setting, value, remedy })
     };
     if ["off", "local"].contains(&text(5).as_str()) {
-        return off("synchronous_commit", text(5), SYNCHRONOUS);
+        return off("synchronous_commit", text(5), synchronous(&text(8)));
     }
     let is_platform = config.durability == Durability::Platform;
     if !["", "read committed"].contains(&text(7).as_str()) && !is_platform {

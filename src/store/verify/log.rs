@@ -5,7 +5,7 @@ use crate::kernel::Millis;
 use crate::kernel::evidence::chain;
 use crate::kernel::evidence::leaf::Place;
 use crate::ports::log::Lane;
-use crate::ports::{Fault, Journal, Note};
+use crate::ports::{Fault, Journal, Logged, Note};
 use crate::store::verify::{Verified, or_finding};
 
 /// Entries read at a time.
@@ -64,6 +64,21 @@ async fn forgotten(
     Ok(())
 }
 
+/// What is wrong with how often an entry says that it happened, and when last: neither is in its link. What was done is
+/// never counted with another deed; of refusals, and of entries that were lost, the count is what they say.
+fn miscounted(entry: &Logged, lane: Lane) -> Option<String> {
+    let Logged { first, last, count, note, .. } = entry;
+    // Nor is it known how a later build counts what it notes.
+    if lane == Lane::Refusals || *note == Note::Unknown {
+        return None;
+    }
+    if *count != 1 && *note != Note::Lost {
+        return Some(format!("it says that it happened {count} times, and each time is an entry"));
+    }
+    (last != first)
+        .then(|| format!("it says that it happened at {}, and at {}", first.date(), last.date()))
+}
+
 async fn walk(journal: &dyn Journal, lane: Lane, verified: &mut Verified) -> Result<(), Fault> {
     let evidence = journal.evidence();
     // The link of the entry before; not known before the oldest that is kept.
@@ -85,6 +100,9 @@ async fn walk(journal: &dyn Journal, lane: Lane, verified: &mut Verified) -> Res
                     verified.found(&*place, "it is not chained, and those before it are");
                 }
                 None => {}
+            }
+            if let Some(what) = miscounted(&one.entry, lane) {
+                verified.found(&*place, what);
             }
             // What a later build notes cannot be hashed by this one.
             let own = (one.entry.note != Note::Unknown).then(|| one.link(lane));

@@ -235,7 +235,7 @@ pub async fn go_on(
         ..Verified::default()
     };
     let heads = signed_heads(journal, against, &mut verified).await?;
-    let gone = leaves::tree(journal, &heads, &mut verified).await?;
+    let (gone, waiting) = leaves::tree(journal, &heads, &mut verified).await?;
     runs::runs(journal, (&gone, memory), &mut verified, progress).await?;
     // Whoever brings a key wants to know what it has signed: nothing at all is no answer to be content with, of a store
     // without runs neither, since its own log has leaves.
@@ -249,7 +249,7 @@ pub async fn go_on(
         );
         verified.found("the signed head of the store", what);
     }
-    leaves::behind(journal, &gone, &mut verified).await?;
+    leaves::behind(journal, (&gone, &waiting), &mut verified).await?;
     log::lanes(journal, &mut verified).await?;
     let report = journal.verify().await?;
     for damage in &report.damage {

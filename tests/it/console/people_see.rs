@@ -1,11 +1,14 @@
 //! What people see of what they decide: no link that leads nowhere, no word that no longer counts, what was done already, what
 //! a grant covers, no secret on a screen; and that many are answered together only by whoever has seen each of them.
 
-use holdpoint::wire::v1::{ForkRunRequest, ListCheckpointsRequest, Request};
+use holdpoint::wire::v1::halt_request::Scope;
+use holdpoint::wire::v1::{ForkRunRequest, GetRequestRequest, ListCheckpointsRequest, Request};
 use serde_json::{Value, json};
 
 use crate::bridge::calls::{Caller, Reply, output};
 use crate::consent::stage::{LOCAL, Stage, TOOL, bills, form_of, question};
+use crate::evidence::halting::{gated, halt};
+use crate::terminal::cli::holdpoint;
 
 const PEOPLE: [(&str, &str); 5] =
     [("clerk", "user"), ("ann", "user"), ("bob", "user"), ("dan", "user"), ("cfo", "user")];
@@ -145,6 +148,103 @@ async fn what_a_grant_covers_and_until_when_is_said_and_a_secret_stands_on_no_sc
     assert!(!watched.out.contains("hunter2") && watched.out.contains("•••"), "{watched:?}");
     let run = stage.command(LOCAL, &["run", "bills", "Bill 8.", "--no-input"]);
     assert!(!run.out.contains("hunter2"), "{run:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_with_what_nobody_is_to_read_is_allowed_or_denied_in_the_console_and_not_edited() {
+    let stage = Stage::open(&paying()).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    let why = "It cannot be edited here: something in its arguments is shown to nobody";
+    // Nor is there an editor for whoever knows its address.
+    for path in [at(&asked), format!("{}?edit=edit", at(&asked))] {
+        let shown = page(&stage, LOCAL, &path);
+        for part in ["value=\"allow_once\"", "value=\"deny\"", "answer/note", why] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains("answer/arguments") && !shown.contains("?edit="), "{shown}");
+        assert!(shown.contains("If you allow it, exactly this is done"), "{shown}");
+    }
+    let reviewed = json!({"amount": 1, "pin": "mine"}).to_string();
+    let edits: [&[(&str, &str)]; 3] = [
+        &[("decision", "allow_once"), ("answer/arguments/amount", "1")],
+        &[("decision", "edit"), ("answer/arguments/amount", "1"), ("confirmed", "yes")],
+        &[("decision", "edit"), ("reviewed/arguments", reviewed.as_str()), ("confirmed", "yes")],
+    ];
+    for edit in edits {
+        let refused = stage.form(LOCAL, &asked, edit);
+        assert_eq!(refused.status, 422, "{edit:?}: {}", refused.body);
+        assert!(refused.body.contains(&format!("Nothing was decided. {why}")), "{}", refused.body);
+    }
+    assert_eq!(stage.paid(), 0);
+    let sent = stage.form(LOCAL, &asked, &[("decision", "allow_once"), ("answer/note", "Fine.")]);
+    assert_eq!(sent.status, 303, "{}", sent.body);
+    let done = json!({"amount": 50, "pin": "hunter2-hunter2"});
+    assert_eq!(stage.deeds(LOCAL, &asked.run_id).await, [done]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_is_to_read_is_told_to_be_hidden_at_every_door_and_of_the_decision() {
+    let mut stage = Stage::open(&paying()).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    let (id, run) = (asked.request_id.as_str(), asked.run_id.as_str());
+    let wanted = GetRequestRequest { request_id: id.into() };
+    let whole = stage.client(LOCAL).await.get_request(wanted).await.unwrap();
+    let whole = whole.into_inner().request.unwrap();
+    assert!(whole.veiled && whole.admits_you == Some(true), "{whole:?}");
+    let says = |told: &str| told.replace(' ', "").contains("\"veiled\":true");
+    for words in [["inbox", id, "--json"], ["respond", id, "--json"]] {
+        let told = stage.command(LOCAL, &words);
+        assert!(says(&told.out), "{words:?}: {told:?}");
+    }
+    let http = stage.http(LOCAL).get(&format!("/v1/runs/{run}/status")).ok();
+    assert_eq!(http["workflow_waiting"]["requests"][0]["veiled"], true, "{http}");
+    let task = stage.agent(LOCAL).call("GetTask", &json!({"id": run})).to_string();
+    assert!(says(&task), "{task}");
+    stage.answer(LOCAL, &asked, json!({"decision": "allow_once"})).await.unwrap();
+    stage.server.terminate();
+    stage.server.wait();
+    let offline = |words: &[&str]| holdpoint(stage.root.path(), words, "");
+    let kept = offline(&["export", "run.json", "--run", run, "--data", "data"]);
+    assert_eq!(kept.code, 0, "{kept:?}");
+    let told = offline(&["verify", "run.json", "--key", "data/audit.pub", "--json"]).json();
+    assert_eq!(told["decisions"][0]["veiled"], true, "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_halted_and_has_no_deadline_says_so_in_the_list_and_on_its_page() {
+    let stage = Stage::open(&gated()).await;
+    let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    let waits = "It waits for as long as it takes.";
+    let shown = page(&stage, LOCAL, &at(&asked));
+    assert!(shown.contains(waits) && !shown.contains("halted: "), "{shown}");
+    assert!(!page(&stage, LOCAL, "/console/inbox").contains("halted: "));
+    halt(&stage, LOCAL, Scope::Tool("pay".into())).await.unwrap();
+    let shown = page(&stage, LOCAL, &at(&asked));
+    assert!(shown.contains("It is halted: the tool <code>pay</code>."), "{shown}");
+    assert!(!shown.contains(waits), "{shown}");
+    let listed = page(&stage, LOCAL, "/console/inbox");
+    assert!(listed.contains("halted: the tool <code>pay</code>"), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_halted_workflow_asks_as_a_step_of_another_is_listed_as_halted() {
+    let inner = "name: inner
+pattern: graph
+graph:
+  steps: [{id: ask, human: {kind: approval, prompt: Go on?}}]
+";
+    let flow = format!(
+        "name: outer
+pattern: graph
+graph:
+  steps: [{{id: first, workflow: {{file: inner.yaml}}}}]
+\n=== inner\n{inner}"
+    );
+    let stage = Stage::open(&flow).await;
+    stage.start(LOCAL, "s", "Hello.").await;
+    halt(&stage, LOCAL, Scope::WorkflowId("inner".into())).await.unwrap();
+    let listed = page(&stage, LOCAL, "/console/inbox");
+    assert!(listed.contains("halted: the workflow <code>inner</code>"), "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

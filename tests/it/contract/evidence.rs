@@ -137,10 +137,21 @@ async fn j13_what_the_store_itself_notes_is_chained_and_has_its_leaf(bed: Bed) {
         journal.note(Noting::once(Millis(at), Note::Restored)).await.unwrap();
         journal.note(Noting::once(Millis(at), Note::Crowded)).await.unwrap();
     }
-    let again = Noting { place: Some(2), count: 7, ..Noting::once(Millis(9), Note::Restored) };
-    journal.note(again).await.unwrap();
-    assert_eq!(all_sequenced(evidence).await, 3, "what was refused has no leaves");
+    let again = Noting { place: Some(2), count: 7, ..Noting::once(Millis(9), Note::Crowded) };
+    assert_eq!(journal.note(again).await.unwrap(), 2);
+    assert_eq!(all_sequenced(evidence).await, 4, "all that was refused has one leaf");
     let text = &evidence.leaves(0, 1).await.unwrap()[0];
     assert!(text.contains(r#""leaf":"log","index":0,"action":"restored""#), "{text}");
+    let text = &evidence.leaves(3, 1).await.unwrap()[0];
+    assert!(text.starts_with(r#"{"leaf":"refusals","next":3,"link":""#), "{text}");
+    assert_eq!(looked_at(&*journal).await.findings, Vec::new());
+    // What was done again is another entry, whatever place it names.
+    let again = Noting { place: Some(2), ..Noting::once(Millis(10), Note::Restored) };
+    assert_eq!(journal.note(again).await.unwrap(), 3);
+    for at in 11..=13 {
+        journal.note(Noting::once(Millis(at), Note::Crowded)).await.unwrap();
+    }
+    assert_eq!(evidence.waiting_leaves(10).await.unwrap().len(), 2, "one outdoes the other");
+    assert_eq!(all_sequenced(evidence).await, 6);
     assert_eq!(looked_at(&*journal).await.findings, Vec::new());
 }

@@ -12,7 +12,7 @@ use holdpoint::store::StoreConfig;
 use serde_json::json;
 
 use crate::store::embedded::flip;
-use crate::support::kit::{Bed, Play, config, laws, open, open_with, workflow};
+use crate::support::kit::{Bed, Play, WORDS, config, laws, open, open_with, workflow};
 use crate::support::plays::{answer, start, writers};
 use crate::support::workflows::approval;
 use crate::support::{Ground, all, names, request_of, someone};
@@ -74,6 +74,16 @@ async fn doctor_holds_every_saved_fold_against_its_journal() {
     assert_eq!(damage.len(), 1, "{damage:?}");
     assert!(damage[0].contains("its saved fold is not what its journal folds to"), "{damage:?}");
     assert!(damage[0].contains("holdpoint import"), "{damage:?}");
+}
+
+#[test]
+fn k3_a_fold_that_asks_something_else_beside_the_digest_of_what_was_asked_is_not_read() {
+    let (mut play, _) = Play::begin(1, "s", "ann", 10);
+    play.speak(WORDS, 20);
+    let text = saved::save(&play.run).unwrap();
+    assert!(text.contains("Shall we book it?") && saved::read(&text, &play.run.workflow).is_some());
+    let other = text.replace("Shall we book it?", "Shall we sell it?");
+    assert_eq!(saved::read(&other, &play.run.workflow), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -186,6 +186,29 @@ async fn j10_whoever_stops_because_another_found_it_says_so_counts_it_and_says_w
 }
 
 #[tokio::test]
+async fn j10_a_backup_of_an_earlier_epoch_is_held_though_that_epoch_had_begun_by_another_one() {
+    let pair = Pair::new(&[approval(Patience::default())], writers).await;
+    let (a, b) = (&pair.a.engine, &pair.b.engine);
+    let release = async || {
+        pair.pass(5_000).await;
+        assert!(a.is_rewound() && b.is_rewound());
+        a.release_store(false, &someone()).await.unwrap();
+        pair.pass(5_000).await;
+        assert!(!a.is_held() && !b.is_held());
+    };
+    let first = pair.cluster.picture();
+    asked(&pair).await;
+    pair.cluster.go_back(&first);
+    release().await;
+    let second = pair.cluster.picture();
+    for _ in 0..2 {
+        asked(&pair).await;
+        pair.cluster.go_back(&second);
+        release().await;
+    }
+}
+
+#[tokio::test]
 async fn whoever_releases_a_store_that_another_has_just_released_is_told_that_it_was_not_held() {
     let pair = Pair::new(&[approval(Patience::default())], writers).await;
     let (a, b) = (&pair.a.engine, &pair.b.engine);

@@ -8,6 +8,7 @@ use holdpoint::kernel::evidence::bundle::Bundle;
 use holdpoint::kernel::evidence::leaf::Leaf;
 use holdpoint::kernel::evidence::tree::leaf_hash;
 use holdpoint::kernel::evidence::walk::{Entry, Walk};
+use holdpoint::wire::v1::CancelRunRequest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -226,6 +227,32 @@ async fn j13_verify_lists_who_decided_what_when_and_by_which_leaf() {
     }
     let asked = decision["prompt"].as_str().unwrap();
     assert!(words.out.contains(asked) && words.out.contains("approve"), "{}", words.out);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn j13_verify_says_who_cancelled_a_run_and_why() {
+    let root = TempDir::new().unwrap();
+    let mut server = Server::start(root.path());
+    let mut client = server.client().await;
+    let run_id = run(&mut client, start_of("errand", "", "paper", "")).await[0].run_id.clone();
+    let reason = "too dear".to_owned();
+    let cancel = CancelRunRequest { run_id: run_id.clone(), reason, ..Default::default() };
+    client.cancel_run(cancel).await.unwrap();
+    drop(client);
+    server.terminate();
+    server.wait();
+    let file = root.path().join("run.json");
+    let words = ["export", file.to_str().unwrap(), "--run", &run_id];
+    assert_eq!(command(root.path(), &words).code, 0);
+    let told = looked(root.path(), &text(&file));
+    assert_eq!(told.code, 0, "{}", told.out);
+    let said = "local by grpc [proven, machine] cancelled the run: \"too dear\" (version ";
+    assert!(told.out.contains(said), "{}", told.out);
+    let json = ["verify", "odd.json", "--key", "data/audit.pub", "--json"];
+    let told = holdpoint(root.path(), &json, "").json();
+    let cancelled = &told["cancelled"];
+    assert_eq!((&cancelled["by"], &cancelled["reason"]), (&json!("local"), &json!("too dear")));
+    assert_eq!(cancelled["proven"], true, "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

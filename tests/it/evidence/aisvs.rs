@@ -158,7 +158,7 @@ const CONTROLS: &[Control] = &[
     Control {
         id: "12.4.2",
         asks: "audit logs capture approver, time, parameters and outcome of security-critical actions",
-        does: "the journal has who, how they were known, through which door, what was shown, when it was asked and when it was decided, what was said and what came of it; the console, the terminal and clients that say so add how much was shown and for how long",
+        does: "the journal has who, how they were known, through which door, what was shown, when it was asked and when it was decided, what was said and what came of it; the console, the terminal where somebody sits at it and is shown the question there, and clients that say so add how much was shown and for how long",
         tests: &[
             "an_answer_by_somebody_who_was_not_asked_stands_in_the_trail",
             "a_verdict_that_lets_a_call_pass_is_in_the_trail_with_its_reason",
@@ -168,11 +168,12 @@ const CONTROLS: &[Control] = &[
     Control {
         id: "12.4.3",
         asks: "kill-switch activations and override commands are logged",
-        does: "halts and their ends, forks, releases, restores, heads that were given up, halts and releases that were refused, and changes of keys and policy stand in the store's own log, and cancels in their run's trail with how their person was known; all chained and signed",
+        does: "halts and their ends, forks, releases, restores, heads that were given up, halts and releases that were refused, and changes of keys and policy stand in the store's own log, and cancels in their run's trail with how their person was known; all chained and held by signed heads (how often the same refusal came again, and when last, is not)",
         tests: &[
             "forks_exports_prunes_starts_and_stops_stand_in_the_log",
             "what_is_halted_is_neither_begun_nor_decided_through_any_door_until_it_is_released",
             "a_halt_and_a_release_that_are_refused_stand_in_the_stores_own_log",
+            "j13_refusals_that_were_taken_away_or_changed_behind_a_signed_head_are_found",
             "a_release_keeps_the_head_that_the_log_lacks_until_somebody_gives_it_up_by_name",
         ],
         open: "",

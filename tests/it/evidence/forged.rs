@@ -39,7 +39,7 @@ pub(super) fn pair() -> (Ed25519KeyPair, VerifyKey) {
     (pair, VerifyKey::new(LOG, key).unwrap())
 }
 
-async fn sign(journal: &dyn Journal) -> SignedHead {
+pub(super) async fn sign(journal: &dyn Journal) -> SignedHead {
     let (pair, key) = pair();
     let body = note::body(LOG, journal.evidence().tree().await.unwrap());
     let note = note::signed(&body, &key, pair.sign(body.as_bytes()).as_ref());
@@ -69,7 +69,7 @@ pub(super) async fn store(words: &str) -> (TempDir, SignedHead) {
     (bed.dir.unwrap(), head)
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -83,7 +83,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// What a verifier says of a store, place and all; nothing if all is well.
-async fn told(dir: &Path, since: &SignedHead) -> String {
+pub(super) async fn told(dir: &Path, since: &SignedHead) -> String {
     let store = match open(dir).await {
         Ok(store) => store,
         Err(refused) => return refused.to_string(),
@@ -97,10 +97,10 @@ async fn told(dir: &Path, since: &SignedHead) -> String {
 }
 
 /// Somebody who knows the stored form and has the disk.
-struct Forger(Raw);
+pub(super) struct Forger(pub(super) Raw);
 
 impl Forger {
-    fn at(dir: &Path) -> Self {
+    pub(super) fn at(dir: &Path) -> Self {
         Self(raw(dir))
     }
 
@@ -198,7 +198,7 @@ impl Forger {
     }
 
     /// Takes a run away, with everything that hangs on it.
-    fn remove_run(&self, run: &RunId) {
+    pub(super) fn remove_run(&self, run: &RunId) {
         let packed = keys::pack(run).unwrap();
         for key in [keys::entries(&packed), keys::head(&packed)] {
             for row in self.0.scan_prefix(key) {
@@ -207,7 +207,7 @@ impl Forger {
         }
     }
 
-    fn done(self) {
+    pub(super) fn done(self) {
         self.0.flush().unwrap();
     }
 }

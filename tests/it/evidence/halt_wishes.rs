@@ -103,6 +103,12 @@ async fn a_run_that_waits_says_that_its_question_takes_no_decision() {
         assert!(told.out.contains("a halt stands"), "{told:?}");
         let listed = shown(&["inbox", "--json"]).json();
         assert_eq!(listed["halts"][0]["halt_id"], stands.halt_id.as_str(), "{listed}");
+        // It has no deadline, and is told to stand all the same.
+        assert_eq!(listed["requests"][0]["halted"], true, "{listed}");
+        let row = shown(&["inbox"]);
+        assert!(row.out.lines().nth(1).is_some_and(|row| row.contains("  halted  ")), "{row:?}");
+        let whole = shown(&["inbox", &asked.request_id]);
+        assert!(whole.out.contains("stands still while halted"), "{whole:?}");
         let one = shown(&["inbox", &asked.request_id, "--json"]).json();
         assert_eq!(one["halts"][0]["halt_id"], stands.halt_id.as_str(), "{one}");
         let page = stage.console(LOCAL).raw("GET", &format!("/console/runs/{}", asked.run_id), "");
@@ -110,7 +116,9 @@ async fn a_run_that_waits_says_that_its_question_takes_no_decision() {
         assert!(stage.server.page("/metrics").1.contains("holdpoint_halts 1"));
         release(&stage, LOCAL, &stands).await.unwrap();
     }
-    assert_eq!(shown(&["inbox", "--json"]).json()["halts"], json!([]));
+    let listed = shown(&["inbox", "--json"]).json();
+    assert_eq!(listed["halts"], json!([]));
+    assert_eq!(listed["requests"][0]["halted"], false, "{listed}");
     assert!(stage.server.page("/metrics").1.contains("holdpoint_halts 0"));
 }
 
@@ -121,7 +129,10 @@ async fn where_nobody_sits_a_run_that_stands_at_a_halt_is_left_with_4() {
     let told = stage.command(LOCAL, &["run", "bills", "Bill 7."]);
     assert_eq!(told.code, 4, "{told:?}");
     assert!(told.err.contains(&format!("a halt stands: {}", stands.halt_id)), "{told:?}");
-    let (_, named) = told.err.split_once("holdpoint resume ").unwrap();
+    // A server goes on with it by itself.
+    assert!(told.err.contains("it goes on when the halt is taken back"), "{told:?}");
+    assert!(!told.err.contains("holdpoint resume "), "{told:?}");
+    let (_, named) = told.err.split_once("holdpoint watch ").unwrap();
     let run = named.split_whitespace().next().unwrap();
     for words in [&["resume", run][..], &["watch", run], &["resume", run, "--json"]] {
         let told = stage.command(LOCAL, words);

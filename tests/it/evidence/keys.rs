@@ -243,13 +243,13 @@ async fn j13_a_store_that_was_put_back_in_silence_is_not_signed_by_a_key_that_li
     let server = setup.start();
     let told = released(root.path(), &server, &["--forget-head"]);
     assert!(told.out.contains("\nforgotten: the head of "), "{told:?}");
+    let (_, ready) = server.page("/readyz");
+    assert!(!ready.contains("heads are not being signed"), "it ends with that command: {ready}");
     decided(&server).await;
     while !is_signed(&server) {
         tokio::task::yield_now().await;
     }
-    while server.page("/readyz").1.contains("heads are not being signed") {
-        tokio::task::yield_now().await;
-    }
+    assert!(!server.page("/readyz").1.contains("heads are not being signed"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

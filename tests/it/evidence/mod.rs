@@ -6,6 +6,8 @@ pub(crate) mod audit;
 pub(crate) mod bundles;
 pub(crate) mod forged;
 pub(crate) mod forged_heads;
+pub(crate) mod forged_log;
+pub(crate) mod forged_questions;
 pub(crate) mod golden;
 pub(crate) mod guessing;
 pub(crate) mod halt_wishes;

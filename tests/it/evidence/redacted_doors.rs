@@ -177,6 +177,7 @@ async fn what_a_form_keeps_is_nobody_elses_to_read_and_a_call_is_seen_by_those_w
     let gate = whole(&stage, "boss", &gate.request_id).await;
     let told = format!("{gate:?}");
     assert!(told.contains(NUMBER) && has_word(&told, "73") && !has_word(&told, PIN), "{told}");
+    assert!(gate.veiled, "the PIN is a mask to boss, too: {told}");
     let reasons = format!("{:?}", gate.context);
     assert!(reasons.contains("`/amount` is 73, over 50"), "{reasons}");
     for who in ["ada", "aud"] {

@@ -336,11 +336,11 @@ pub(crate) const CODES: &[Row] = &[
         "`ListRequests` names what is open for you.",
     ),
     shown_in(
-        "damage.rs",
+        "forged_questions.rs",
         row(
             "run.damaged",
             Code::DataLoss,
-            "The run's journal does not fold: it stands still until a person has looked.",
+            "The run's journal does not fold, or its head asks what the journal does not: it stands still until a person has looked.",
             "Run `holdpoint doctor` on the server's data directory.",
         ),
     ),

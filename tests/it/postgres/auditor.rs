@@ -45,7 +45,7 @@ async fn whoever_may_only_read_verifies_the_store_and_reads_its_trail_and_journa
         told.out
     };
     look(&["verify"]);
-    look(&["doctor"]);
+    assert!(look(&["doctor"]).contains("this role may only read"), "a note, and no damage");
     assert!(look(&["journal", &id, "--json"]).contains(&request), "the answer stands there");
     assert!(look(&["audit", "--json"]).contains(&request), "so it does in the trail");
     assert!(look(&["runs", "--json"]).contains(&id));
@@ -56,6 +56,13 @@ async fn whoever_may_only_read_verifies_the_store_and_reads_its_trail_and_journa
     for words in [&["prune", "--older-than", "1d"][..], &["restored"], &["export", "all.jsonl"]] {
         let told = ran(words);
         assert_ne!(told.code, 0, "{words:?}: {told:?}");
+    }
+    // One that is let begin to write, and may not.
+    owner.batch_execute(&format!("alter role {role} reset all")).await.unwrap();
+    for words in [&["keys", "add", "eve"][..], &["prune", "--older-than", "1d"]] {
+        let told = ran(words);
+        assert!(told.code != 0 && told.err.contains("this role may only read"), "{told:?}");
+        assert!(!told.err.contains("password"), "{told:?}");
     }
     let told = ran(&["respond", &request, "allow_once"]);
     assert!(told.err.contains("worked on by servers alone"), "{told:?}");

@@ -9,6 +9,7 @@ pub(crate) mod moved;
 pub(crate) mod moved_people;
 pub(crate) mod moves_at_once;
 pub(crate) mod operators;
+mod parted;
 pub(crate) mod refused_starts;
 mod replicas;
 pub(crate) mod rewound;

@@ -25,7 +25,7 @@ async fn refused(address: &str) -> PostgresError {
 }
 
 /// Does something with servers that takes its time.
-async fn with(
+pub(crate) async fn with(
     both: (Private, Private),
     deed: impl FnOnce(&Private, &Private) + Send + 'static,
 ) -> (Private, Private) {
@@ -37,7 +37,7 @@ async fn with(
 }
 
 /// An address that names both.
-fn address_of(both: &(Private, Private)) -> String {
+pub(crate) fn address_of(both: &(Private, Private)) -> String {
     let host = |one: &Private| {
         let address = one.address("postgres");
         address.split_once('@').unwrap().1.split_once('/').unwrap().0.to_owned()
@@ -47,7 +47,7 @@ fn address_of(both: &(Private, Private)) -> String {
 }
 
 /// Why a store says that it is held, where it does for that.
-async fn doubled(address: &str) -> Option<String> {
+pub(crate) async fn doubled(address: &str) -> Option<String> {
     let config = PostgresConfig::new(address).unwrap();
     let journal = holdpoint::store::look_at_postgres(&config).await.unwrap().journal();
     let known = Identity::of(&*journal).await.unwrap().unwrap();
@@ -241,7 +241,8 @@ async fn limits_and_settings_of_a_role_are_told_with_their_remedy() {
     let set = format!("alter database {} set synchronous_commit", database.name);
     client.batch_execute(&format!("{set} = off")).await.unwrap();
     let told = refused(&database.address()).await.to_string();
-    assert!(told.contains("`alter role … reset synchronous_commit`"), "{told}");
+    assert!(told.contains("`alter database … reset synchronous_commit`"), "{told}");
+    assert!(!told.contains("alter role"), "it is not set there: {told}");
     client.batch_execute(&format!("{set} = on")).await.unwrap();
     let set = format!("alter database {} set statement_timeout", database.name);
     client.batch_execute(&format!("{set} = '200ms'")).await.unwrap();

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::postgres::served::{House, page_of, setup};
+use crate::postgres::served::{House, UNANSWERED, page_of, setup};
 use crate::support::postgres::{Database, Private, launch};
 use crate::support::server::{Client, Server, answer_to, asked, drained, journal, names, send};
 use crate::support::tool_server::Answer;
@@ -24,7 +24,7 @@ use crate::support::tool_server::Answer;
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Returns what a page says once it says it with these words, or no longer does.
-async fn said(server: &Server, path: &str, is_it: impl Fn(u16, &str) -> bool) -> String {
+pub(crate) async fn said(server: &Server, path: &str, is_it: impl Fn(u16, &str) -> bool) -> String {
     let look = async {
         loop {
             let (status, told) = server.page(path);
@@ -38,7 +38,7 @@ async fn said(server: &Server, path: &str, is_it: impl Fn(u16, &str) -> bool) ->
     told.unwrap_or_else(|_| panic!("{path}: {:?}; {}", server.page(path), server.told()))
 }
 
-async fn ready(server: &Server) {
+pub(crate) async fn ready(server: &Server) {
     said(server, "/readyz", |status, told| status == 200 && told.starts_with("ready\n")).await;
 }
 
@@ -85,6 +85,23 @@ async fn servers_that_share_a_store_are_listed_with_what_they_drive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_taken_for_dead_is_named_in_the_log_and_so_is_the_database() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let server = setup(root.path(), &database.address()).start();
+    let place = PostgresConfig::new(&database.address()).unwrap().place();
+    assert!(server.told().contains(&place), "where it serves from: {}", server.told());
+    let died =
+        "insert into holdpoint.replicas (incarnation, until, name, address, program, reads, writes)
+        select 7, now() - interval '1 hour', 'attic', '192.0.2.7:4653', '0.0.9', reads, writes
+        from holdpoint.replicas limit 1";
+    database.client().await.batch_execute(died).await.unwrap();
+    while !server.told().contains("is taken for dead") {
+        tokio::task::yield_now().await;
+    }
+    assert!(server.told().contains("attic (192.0.2.7:4653)"), "{}", server.told());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_has_its_store_alone_lists_nobody() {
     let root = TempDir::new().unwrap();
     let server = Server::start(root.path());
@@ -114,7 +131,8 @@ async fn a_newer_build_waits_until_nobody_is_left_who_cannot_read_what_it_writes
     let starting = tokio::task::spawn_blocking(move || setup.start());
     let waiting = async {
         loop {
-            if let Some((status, told)) = page_of(port, "/readyz") {
+            let page = page_of(port, "/readyz").filter(|(_, told)| !told.contains(UNANSWERED));
+            if let Some((status, told)) = page {
                 return (status, told);
             }
             tokio::task::yield_now().await;

@@ -31,13 +31,18 @@ impl Picture {
 
     /// Goes back to it, in one step.
     pub(crate) async fn go_back(&self) {
+        self.go_back_after("").await;
+    }
+
+    /// The same, after this in the same step.
+    pub(crate) async fn go_back_after(&self, first: &str) {
         let back = self.tables.iter().map(|table| {
             format!(
                 "delete from holdpoint.{table}; insert into holdpoint.{table} select * from public.{table};"
             )
         });
         let back = back.collect::<String>();
-        self.client.batch_execute(&format!("begin; {back} commit")).await.unwrap();
+        self.client.batch_execute(&format!("begin; {first}; {back} commit")).await.unwrap();
     }
 }
 

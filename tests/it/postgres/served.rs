@@ -22,6 +22,9 @@ use crate::support::tool_server::{Answer, ToolServer};
 /// A bound on everything that is waited for here: far more than it takes.
 const PATIENCE: Duration = Duration::from_mins(5);
 
+/// What a start says before it knows why it waits.
+pub(crate) const UNANSWERED: &str = "waiting: the database has not answered yet";
+
 /// Asks, and then pays.
 fn payment(tool: &ToolServer, safety: &str) -> Value {
     json!({
@@ -253,6 +256,47 @@ async fn whoever_leaves_hands_over_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_start_listens_before_the_database_has_answered() {
+    let both = tokio::task::spawn_blocking(Private::with_standby).await.unwrap();
+    let (primary, standby) = both;
+    let address = format!("{}?durability=replicated", primary.address("postgres"));
+    holdpoint::store::migrate(&PostgresConfig::new(&address).unwrap()).await.unwrap();
+    // From here on every commit waits.
+    let stopped = tokio::task::spawn_blocking(move || {
+        standby.stop();
+        standby
+    });
+    let standby = stopped.await.unwrap();
+    let root = TempDir::new().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut starting = setup(root.path(), &address).listen(&port.to_string()).spawn();
+    let page = async |path: &str| {
+        loop {
+            if let Some(told) = page_of(port, path) {
+                return told;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let (status, told) = tokio::time::timeout(PATIENCE, page("/readyz")).await.unwrap();
+    assert!(status == 503 && told.starts_with(UNANSWERED), "{status}: {told}");
+    assert_eq!(page("/healthz").await.0, 200, "it lives");
+    let reason = async {
+        loop {
+            let (_, told) = page("/readyz").await;
+            if !told.starts_with(UNANSWERED) {
+                return told;
+            }
+        }
+    };
+    let told = tokio::time::timeout(PATIENCE, reason).await.unwrap();
+    assert!(told.contains("waits for a synchronous standby"), "{told}");
+    starting.kill().unwrap();
+    starting.wait().unwrap();
+    drop((primary, standby));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_waits_for_its_database_and_says_why_it_is_not_ready() {
     let server = tokio::task::spawn_blocking(|| Private::start(&[])).await.unwrap();
     let address = server.address("postgres");
@@ -264,7 +308,7 @@ async fn a_server_waits_for_its_database_and_says_why_it_is_not_ready() {
     let starting = tokio::task::spawn_blocking(move || setup.start());
     let page = async |path: &str| {
         loop {
-            if let Some(told) = page_of(port, path) {
+            if let Some(told) = page_of(port, path).filter(|(_, told)| !told.contains(UNANSWERED)) {
                 return told;
             }
             tokio::task::yield_now().await;

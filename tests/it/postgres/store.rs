@@ -57,7 +57,7 @@ async fn j12_the_living_are_displaced_by_nobody_who_does_not_name_them() {
 
     age(&database, 7).await;
     replicas.beat().await.unwrap().unwrap();
-    assert_eq!(replicas.bury().await.unwrap(), 1);
+    assert_eq!(replicas.bury().await.unwrap().len(), 1);
     assert_eq!(replicas.stranded(10).await.unwrap(), std::slice::from_ref(&run));
     let taken = Append { hold: Hold::Take { from: by }, ..play.clone().speak("by another", 20) };
     other.append(taken).await.unwrap();
@@ -384,9 +384,28 @@ async fn whoever_has_no_rights_is_told_so() {
     let told = refused(&address).await;
     assert!(matches!(told, PostgresError::Denied { .. }), "{told}");
     assert!(told.to_string().contains("permission denied"), "{told}");
+    assert!(told.to_string().contains("`grant usage on schema holdpoint to USER`"), "{told}");
     let nowhere = database.address().replace(&database.name, "nowhere_at_all");
     let told = refused(&nowhere).await;
     assert!(matches!(told, PostgresError::Denied { .. }), "{told}");
+    assert!(told.to_string().contains("`createdb NAME --owner USER`"), "{told}");
+    assert!(!told.to_string().contains("grant"), "no right makes it: {told}");
+    // One right of many.
+    let given = format!(
+        "grant usage on schema holdpoint to {role}; \
+         grant select, insert, update, delete on all tables in schema holdpoint to {role}; \
+         revoke delete on holdpoint.runs from {role}"
+    );
+    client.batch_execute(&given).await.unwrap();
+    let told = refused(&address).await.to_string();
+    assert!(told.contains("permission denied to delete in holdpoint.runs"), "{told}");
+    assert!(told.contains(&format!("`grant delete on holdpoint.runs to {role}`")), "{told}");
+    let reads =
+        format!("revoke insert, update, delete on all tables in schema holdpoint from {role}");
+    client.batch_execute(&reads).await.unwrap();
+    let told = refused(&address).await.to_string();
+    assert!(told.contains("this role may only read") && !told.contains("grant"), "{told}");
+    client.batch_execute(&format!("drop owned by {role}")).await.unwrap();
     client.batch_execute(&format!("drop role {role}")).await.unwrap();
     let away = PostgresConfig::new("postgres://ann@127.0.0.1:1/db").unwrap();
     let told = holdpoint::store::open_postgres(&away).await.map(drop).unwrap_err();

@@ -200,6 +200,16 @@ async fn a_store_that_was_moved_is_not_said_to_be_moved_to_another_database() {
     assert_eq!(moved(root, &address).code, 0, "the same one is no other");
 }
 
+#[test]
+fn an_address_that_is_wrong_is_said_to_be_what_it_was_named_as_and_how_a_password_is_written() {
+    let root = TempDir::new().unwrap();
+    let wrong = "postgres://holdpoint:p@ss:w/o?r#d%@127.0.0.1:1/holdpoint";
+    let words = ["store", "move", "--data", "data"];
+    let told = with_env(root.path(), &words, "", &[("HOLDPOINT_MOVE_TO", wrong)]);
+    assert!(told.err.contains("HOLDPOINT_MOVE_TO: the address"), "{told:?}");
+    assert!(told.err.contains("`%40` for `@`") && !told.err.contains("store:"), "{told:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_moved_directory_beside_another_database_says_how_the_warning_ends() {
     let (root, database) = (TempDir::new().unwrap(), Database::empty().await);
@@ -213,6 +223,7 @@ async fn a_moved_directory_beside_another_database_says_how_the_warning_ends() {
     assert_eq!(server.wait().code(), Some(0), "{}", server.told());
     let warned = "was moved to another database than this one";
     assert!(server.told().contains(warned), "{}", server.told());
+    assert!(server.told().contains("look at the address"), "first: {}", server.told());
     assert!(server.told().contains("remove its `keys.toml`"), "{}", server.told());
     std::fs::remove_file(root.join("data/keys.toml")).unwrap();
     let before = server.told().matches(warned).count();

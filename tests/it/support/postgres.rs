@@ -244,12 +244,17 @@ impl Private {
     /// Another that was made of a copy of it, without a word that it is a standby: from then on both take writes, with one
     /// history.
     pub(crate) fn twin(&self) -> Self {
+        self.twin_with(&[])
+    }
+
+    /// The same, with these settings.
+    pub(crate) fn twin_with(&self, settings: &[&str]) -> Self {
         let dir = tempfile::Builder::new().prefix("holdpoint-pg").tempdir_in(place()).unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         self.stop();
         self.copy_to(dir.path());
-        launch(self.dir.path(), &[]);
-        launch(dir.path(), &[]);
+        launch(self.dir.path(), settings);
+        launch(dir.path(), settings);
         Self { dir }
     }
 
@@ -280,6 +285,14 @@ impl Private {
         self.stop();
         fs::write(self.dir.path().join("data/standby.signal"), "").unwrap();
         launch(self.dir.path(), &["wal_level=replica"]);
+    }
+
+    /// Is promoted by itself: it takes writes on a later timeline, whatever others do meanwhile.
+    pub(crate) fn promote(&self) {
+        self.stand_by();
+        ran(program("pg_ctl")
+            .args(["promote", "-w", "-s", "-D"])
+            .arg(self.dir.path().join("data")));
     }
 
     pub(crate) fn stop(&self) {

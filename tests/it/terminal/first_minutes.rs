@@ -171,6 +171,17 @@ fn the_root_leads_to_the_console_and_an_empty_one_offers_an_example() {
 }
 
 #[test]
+fn health_asks_the_server_that_has_the_data_directory() {
+    let root = TempDir::new().unwrap();
+    let server = Setup::new(root.path()).start();
+    // At a port that no setting names.
+    let told = holdpoint(root.path(), &["health", "--data", "data", "--json"], "");
+    assert!(told.code == 0 && told.out.contains(server.address()), "{told:?}");
+    let words = ["health", "--data", "data", "--listen", "127.0.0.1:9"];
+    assert_eq!(holdpoint(root.path(), &words, "").code, 7, "whoever names an address means it");
+}
+
+#[test]
 fn health_without_a_server_says_where_it_asked_and_what_to_do() {
     let root = TempDir::new().unwrap();
     // Port 9 discards, and nothing here does.

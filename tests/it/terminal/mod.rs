@@ -263,14 +263,19 @@ async fn in_eighty_columns_nothing_wraps_and_a_number_shows_what_it_decides() {
         assert!(line.chars().count() <= 80, "{line}\n{shown}");
     }
     screen.types("clear; holdpoint respond 1 approve");
-    screen.sees(&["Pay Ada 10?", "Enter says approve to this"]);
+    screen.sees(&["Pay Ada 10?", "Enter or y says approve to this"]);
     screen.types("no");
     screen.sees(&["nothing was sent"]);
     stage.assert_untouched(LOCAL, &first, "anything but Enter").await;
     screen.types("clear; holdpoint respond 1 approve");
-    screen.sees(&["Enter says approve to this"]);
+    screen.sees(&["Enter or y says approve to this"]);
     screen.presses("Enter");
     screen.sees(&["Pay Bob 9000?"]);
+    screen.types("clear; holdpoint inbox; holdpoint respond 1 approve; echo over $((40 + 2))");
+    screen.sees(&["Pay Bob 9000?", "Enter or y says approve to this"]);
+    screen.types("Yes");
+    screen.sees(&["over 42"]);
+    assert!(stage.inbox(LOCAL).await.is_empty(), "an impatient yes counts as Enter does");
 }
 
 /// The folder that a program is in.

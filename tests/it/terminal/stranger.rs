@@ -1,11 +1,13 @@
 //! Stranger: what somebody who tries it trips over at the terminal: silence that looks like work, a question that
-//! nobody can answer, a type without its title, a note that has no place.
+//! nobody can answer, a type without its title, a note that has no place, a setting that stands in the way.
 
 use std::fs;
 use std::path::Path;
 
 use tempfile::tempdir;
 
+use crate::support::listener::Listener;
+use crate::support::server::Setup;
 use crate::terminal::cli::holdpoint;
 
 const FLOW: &str = "
@@ -151,4 +153,84 @@ steps:
     let ended = holdpoint(here, &["respond", "1", "edit"], "");
     assert!(ended.err.contains("set VISUAL or EDITOR"), "{ended:?}");
     assert!(holdpoint(here, &["inbox"], "").out.contains("Dear Ada"), "it still waits");
+}
+
+#[test]
+fn m8_a_webhook_whose_secret_is_elsewhere_stops_no_command_and_is_told_by_the_server_later() {
+    let listener = Listener::start(|_| (200, "{}".into()));
+    let root = tempdir().unwrap();
+    let here = root.path();
+    let settings = format!("data = \"data\"\nwebhook_url = \"{}/hook\"\n", listener.url());
+    fs::write(here.join("holdpoint.toml"), settings).unwrap();
+    let begun = holdpoint(here, &["run", "approve_and_send", "Dear Ada", "--json"], "");
+    assert_eq!(begun.code, 4, "{begun:?}");
+    let works = || {
+        for words in [
+            &["halt", "--all", "--reason", "test"][..],
+            &["inbox"],
+            &["runs"],
+            &["audit"],
+            &["halt", "--release", "all"],
+        ] {
+            let ended = holdpoint(here, words, "");
+            assert_eq!(ended.code, 0, "{words:?}: {ended:?}");
+        }
+    };
+    works();
+    assert!(listener.heard().is_none(), "nothing is told without a signature");
+    let refused = holdpoint(here, &["serve", "--listen", "127.0.0.1:0"], "");
+    assert_ne!(refused.code, 0, "{refused:?}");
+    assert!(refused.err.contains("webhook_secret: "), "{refused:?}");
+    // What was owed meanwhile is told by whoever can sign it.
+    let _server = Setup::new(here).env("HOLDPOINT_WEBHOOK_SECRET", "s3cret").start();
+    let mut told = std::iter::repeat_with(|| listener.next());
+    let asked = told.find(|heard| heard.json()["type"] == "request.asked").unwrap();
+    assert!(asked.headers["webhook-signature"].starts_with("v1,"), "{asked:?}");
+    works();
+}
+
+const PAYOUT: &str = "
+name: payout
+input: {type: object, required: [iban], properties: {iban: {type: string}}}
+pattern: graph
+graph:
+  steps:
+    - {id: paid, extract: {text: 'paid to ${input.iban}'}}
+  output: '${steps.paid.text}'
+";
+
+#[test]
+fn json_that_is_given_as_a_text_is_told_how_and_from_stdin_it_stands_in_no_list_of_processes() {
+    let root = tempdir().unwrap();
+    let here = root.path();
+    fs::create_dir(here.join("workflows")).unwrap();
+    fs::write(here.join("workflows/payout.yaml"), PAYOUT).unwrap();
+    let input = "{\"iban\": \"DE1\"}";
+    let refused = holdpoint(here, &["run", "payout", input], "");
+    assert_eq!(refused.code, 6, "{refused:?}");
+    assert!(refused.err.contains("--input-json") && !refused.err.contains("DE1"), "{refused:?}");
+    let refused = holdpoint(here, &["run", "payout", "Pay Ada."], "");
+    assert!(refused.code == 6 && !refused.err.contains("given as a text"), "{refused:?}");
+    let paid = holdpoint(here, &["run", "payout", "--input-json", "-"], &format!("{input}\n"));
+    assert_eq!(paid.code, 0, "{paid:?}");
+    assert!(paid.out.contains("paid to DE1"), "{paid:?}");
+    let empty = holdpoint(here, &["run", "payout", "--input-json", "-"], "");
+    assert!(empty.code == 2 && empty.err.contains("--input-json: this is not JSON"), "{empty:?}");
+}
+
+#[test]
+fn a_run_that_is_left_standing_where_no_server_works_is_taken_up_again_by_resume() {
+    let root = tempdir().unwrap();
+    let here = root.path();
+    let run = waiting(here);
+    let halted = holdpoint(here, &["halt", "--agent", "clerk", "--reason", "test"], "");
+    assert_eq!(halted.code, 0, "{halted:?}");
+    holdpoint(here, &["inbox"], "");
+    let answered = holdpoint(here, &["respond", "1", "--json-value", "{\"city\": \"Berlin\"}"], "");
+    assert_eq!(answered.code, 4, "{answered:?}");
+    let told = format!("take it up again with: holdpoint resume {run}");
+    assert!(answered.err.contains(&told), "{answered:?}");
+    assert_eq!(holdpoint(here, &["halt", "--release", "all"], "").code, 0);
+    let resumed = holdpoint(here, &["resume", &run], "");
+    assert!(resumed.code == 0 && resumed.out.contains("Thank you."), "{resumed:?}");
 }

@@ -21,7 +21,12 @@ pub(super) enum Ask {
     /// Whether a lost call happened.
     Outcome,
     /// A decision, with whatever else the schema asks for.
-    Decision { decisions: Vec<Deed>, members: Vec<Member> },
+    Decision {
+        decisions: Vec<Deed>,
+        members: Vec<Member>,
+        /// Members that would bring a version of what is not shown whole here: there are no fields for them.
+        sealed: Vec<String>,
+    },
     /// Any other value.
     Value,
 }
@@ -67,6 +72,27 @@ impl Ask {
         }
         Self::Value
     }
+
+    /// Whether that can be decided here.
+    pub(super) fn offers(&self, word: &str) -> bool {
+        matches!(self, Self::Decision { decisions, .. } if decisions.iter().any(|deed| deed.word == word))
+    }
+}
+
+/// Whether something of what is decided is a mask on the page. A page that shows no secret has no form to edit one in. A
+/// call is shown whole but for what is nobody's to read.
+pub(in crate::api::console) fn hides(question: &Question) -> bool {
+    let is_call = matches!(question.origin, Origin::Gate(_));
+    !question.secrets.is_empty() || (question.is_veiled && !is_call)
+}
+
+/// Why what is decided is not edited here.
+pub(super) fn why_sealed(question: &Question) -> &'static str {
+    if matches!(question.origin, Origin::Gate(_)) {
+        "It cannot be edited here: something in its arguments is shown to nobody, and a form would lose it."
+    } else {
+        "It cannot be edited here: something in it is hidden from you, and a form would lose it."
+    }
 }
 
 /// The schema of a decision with its members, where a bare word would do as well.
@@ -93,12 +119,10 @@ fn decision(question: &Question, schema: &Value) -> Option<Ask> {
         option.map(|option| option.description.clone()).unwrap_or_default()
     };
     let decisions = words.map(|word| Deed { word: word.to_owned(), meaning: meaning(word) });
-    // A page that shows no secret has no form to edit one in. A call is shown whole but for those.
-    let is_call = matches!(question.origin, Origin::Gate(_));
-    let hides = !question.secrets.is_empty() || (question.is_veiled && !is_call);
-    let is_shown = |deed: &Deed| !hides || !EDITS.contains(&deed.word.as_str());
-    let decisions: Vec<_> = decisions.filter(is_shown).collect();
-    let is_editable = decisions.iter().any(|deed| EDITS.contains(&deed.word.as_str()));
+    let is_edit = |deed: &Deed| EDITS.contains(&deed.word.as_str());
+    let (decisions, hides) = (decisions.collect::<Vec<_>>(), hides(question));
+    let is_editable = decisions.iter().any(is_edit);
+    let decisions = decisions.into_iter().filter(|deed| !hides || !is_edit(deed));
     let original = |name: &str| match &question.origin {
         Origin::Gate(call) => (name == "arguments").then(|| call.arguments.clone()),
         Origin::HumanStep => (name == "subject").then(|| question.shown()),
@@ -116,7 +140,11 @@ fn decision(question: &Question, schema: &Value) -> Option<Ask> {
         is_required,
         original: original(name).filter(|_| is_editable),
     });
-    Some(Ask::Decision { decisions, members: members.collect() })
+    // Their schema takes them beside an edit alone: without one they are no fields of their own either.
+    let (sealed, members): (Vec<_>, Vec<_>) =
+        members.partition(|one| hides && one.original.is_some());
+    let sealed = sealed.into_iter().map(|one| one.name).collect();
+    Some(Ask::Decision { decisions: decisions.collect(), members, sealed })
 }
 
 /// What was filled in.
@@ -126,7 +154,10 @@ pub(super) fn filled(question: &Question, ask: &Ask, fields: &Fields) -> Filled 
         Ask::Turn if fields.get("verb") == Some("end") => Some(json!({"verb": "end"})),
         Ask::Options(_) | Ask::Turn => fields.given(ROOT).map(Value::from),
         Ask::Outcome => outcome(fields),
-        Ask::Decision { members, .. } => return decided(&full(&schema), members, fields),
+        Ask::Decision { members, sealed, .. } => {
+            let brings = brings(sealed, fields);
+            return decided(&full(&schema), members, fields, brings.then(|| why_sealed(question)));
+        }
         Ask::Value => form::read(fields, &schema, ROOT),
     };
     if let Some(grown) = fields.get("grow") {
@@ -159,7 +190,26 @@ fn outcome(fields: &Fields) -> Option<Value> {
     Some(json!({"verb": word, "result": result}))
 }
 
-fn decided(schema: &Value, members: &[Member], fields: &Fields) -> Filled {
+/// Whether a form brings a version of what is not shown whole, though none was offered: what was filled in is neither
+/// taken nor passed over, or a yes would be to something else than whoever says it means.
+fn brings(sealed: &[String], fields: &Fields) -> bool {
+    let is_given = |name: &String| {
+        let place = member(ROOT, name);
+        let is_within = |rest: &str| rest.is_empty() || rest.starts_with('/');
+        let mut below = fields.below(&place).filter(|rest| is_within(rest));
+        below.any(|rest| fields.given(&format!("{place}{rest}")).is_some())
+            || fields.given(&format!("reviewed/{name}")).is_some()
+    };
+    let is_edit = fields.only("decision").is_some_and(|word| EDITS.contains(&word));
+    !sealed.is_empty() && (is_edit || sealed.iter().any(is_given))
+}
+
+fn decided(
+    schema: &Value,
+    members: &[Member],
+    fields: &Fields,
+    sealed: Option<&'static str>,
+) -> Filled {
     let word = fields.only("decision").unwrap_or_default();
     let mut answer = Map::new();
     answer.insert("decision".into(), word.into());
@@ -182,6 +232,10 @@ fn decided(schema: &Value, members: &[Member], fields: &Fields) -> Filled {
         editing: editing.clone(),
         ..Draft::default()
     };
+    if let Some(why) = sealed {
+        let notice = Some(format!("Nothing was decided. {why} Decide on it as it is."));
+        return wrong(Draft { notice, ..draft(Complaints::new()) });
+    }
     if let Some(grown) = fields.get("grow") {
         return again(Draft { grown: Some(grown.into()), ..draft(Complaints::new()) });
     }

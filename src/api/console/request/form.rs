@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::api::console::flow::{self, Near};
 use crate::api::console::form::{ROOT, Shape, Sheet, label, member, resolved};
-use crate::api::console::request::ask::{Ask, Deed, EDITS, Member};
+use crate::api::console::request::ask::{Ask, Deed, EDITS, Member, why_sealed};
 use crate::api::console::request::verbs::{key, look, spelled};
 use crate::api::console::request::{Case, Draft, reading, review};
 use crate::api::console::request_context::Visit;
@@ -26,9 +26,12 @@ pub(super) fn form(visit: &Visit, case: &Case, draft: &Draft, near: &Near) -> Ma
                 editor(case, members, draft, word)
             }
         }
-        (Ask::Decision { decisions, members }, _) => {
-            decision((case, near), decisions, members, draft)
-        }
+        (Ask::Decision { decisions, members, sealed }, _) => html! {
+            (decision((case, near), decisions, members, draft))
+            @if !sealed.is_empty() {
+                p.quiet { (why_sealed(&case.question)) " Other doors take a whole version, as JSON." }
+            }
+        },
         (Ask::Options(_) | Ask::Turn | Ask::Outcome | Ask::Value, _) => simple(case, &ask, draft),
     };
     html! {

@@ -26,6 +26,7 @@ use crate::kernel::{
     Closing, Event, Millis, Question, Recorded, Refusal, RequestId, Run, Verb, Version,
     duration_ms, replay,
 };
+pub(super) use ask::hides;
 use ask::{Ask, Filled};
 pub(super) use places::{claim, delegate};
 
@@ -94,7 +95,8 @@ pub(super) struct Done {
 /// The page of a request.
 pub(super) async fn page(visit: &Visit, id: &str) -> Result<Response<Body>, Trouble> {
     let case = load(visit, id).await?;
-    let editing = visit.query.given("edit").map(str::to_owned);
+    let offers = |word: &&str| Ask::of(&case.question).offers(word);
+    let editing = visit.query.given("edit").filter(offers).map(str::to_owned);
     let draft = Draft { editing, done: done(visit).await, ..Draft::default() };
     let response = shown(visit, &case, &draft, StatusCode::OK).await;
     Ok(visit.memory.open(&case.id, &case.question, response))
