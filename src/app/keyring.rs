@@ -199,6 +199,7 @@ async fn put(
     let secret = new.draw()?;
     let is_first = shared::kept(journal).await?.is_none_or(|keys| keys.list().is_empty());
     shared::change(journal, |keys| keys.put(new, people, (&secret, now))).await?;
+    note_change(journal).await;
     if !is_first {
         return Ok((secret, None));
     }
@@ -210,6 +211,19 @@ async fn put(
     Ok((secret, told.ok()))
 }
 
+/// Notes that the keys of a database are others now. They are, whatever comes of that.
+async fn note_change(journal: &dyn Journal) {
+    let noted = match shared::kept(journal).await {
+        Ok(kept) => {
+            posture::note_keys(journal, &kept.unwrap_or_default()).await.map_err(AppError::from)
+        }
+        Err(error) => Err(error.into()),
+    };
+    if let Err(error) = noted {
+        tracing::warn!(%error, "that the keys were changed could not be noted; the next server does");
+    }
+}
+
 /// Removes a key.
 pub async fn remove(config: &Config, name: &str, now: &str) -> Result<(), AppError> {
     let Some(journal) = opened(config).await? else {
@@ -217,6 +231,9 @@ pub async fn remove(config: &Config, name: &str, now: &str) -> Result<(), AppErr
     };
     let take = |keys: &mut Keys| -> Result<(), KeysError> { keys.take_out(name, now) };
     let changed = shared::change(&*journal, take).await;
+    if changed.is_ok() {
+        note_change(&*journal).await;
+    }
     journal.close().await;
     Ok(changed?)
 }

@@ -10,9 +10,10 @@ use tokio::sync::watch;
 
 use crate::app::Config;
 use crate::app::keys::Keys;
+use crate::app::offline;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Environment, Millis, Operator, digest};
-use crate::ports::{Fault, Journal, Note};
+use crate::ports::{Fault, Journal, Note, Noting};
 
 /// Under which name the store keeps it.
 const NAME: &str = "posture";
@@ -26,6 +27,36 @@ pub(super) async fn had_keys(journal: &dyn Journal) -> Result<bool, Fault> {
     let kept = journal.remembered(NAME).await?;
     let kept = kept.and_then(|text| serde_json::from_str::<Posture>(&text).ok());
     Ok(kept.is_some_and(|posture| !posture.keys.is_empty()))
+}
+
+/// Notes what a command has made of the keys of a database. Nobody need live there to see it, and what is noted is where
+/// the change is: a copy that lacks the one lacks the other. Of a store that nobody has served yet, whoever does first
+/// notes them all.
+pub(super) async fn note_keys(journal: &dyn Journal, keys: &Keys) -> Result<(), Fault> {
+    let kept = journal.remembered(NAME).await?;
+    let Some(before) = kept.and_then(|text| serde_json::from_str::<Posture>(&text).ok()) else {
+        return Ok(());
+    };
+    let now = offline::time_of(journal).await?;
+    let (keys, ended) = prints(keys, now);
+    let after = Posture { keys, ended, ..before.clone() };
+    for note in after.since(&before) {
+        journal.note(Noting::once(now, note)).await?;
+    }
+    journal.remember(NAME, &serde_json::to_string(&after).unwrap_or_default()).await
+}
+
+/// The fingerprints of keys, by name, and those whose time has come.
+fn prints(keys: &Keys, now: Millis) -> (BTreeMap<String, String>, BTreeSet<String>) {
+    let ended = keys.list().iter().filter(|key| key.is_over(now)).map(|key| key.name.clone());
+    let mut fingerprints: BTreeMap<String, String> = BTreeMap::new();
+    for key in keys.list() {
+        // Everything that is kept of it counts, its rights too.
+        let mut print = digest::of_bytes(&serde_json::to_vec(key).unwrap_or_default());
+        print.truncate(FINGERPRINT_CHARS);
+        fingerprints.entry(key.name.clone()).or_default().push_str(&print);
+    }
+    (fingerprints, ended.collect())
 }
 
 /// What was in force.
@@ -62,21 +93,13 @@ impl Posture {
             let titles = person.roles.iter().map(|title| format!("role:{title}"));
             (name.clone(), groups.chain(titles).collect::<Vec<_>>())
         });
-        let all = || keys.iter().flat_map(|keys| keys.list());
-        let ended = all().filter(|key| key.is_over(now)).map(|key| key.name.clone()).collect();
-        let mut fingerprints: BTreeMap<String, String> = BTreeMap::new();
-        for key in all() {
-            // Everything that is kept of it counts, its rights too.
-            let mut print = digest::of_bytes(&serde_json::to_vec(key).unwrap_or_default());
-            print.truncate(FINGERPRINT_CHARS);
-            fingerprints.entry(key.name.clone()).or_default().push_str(&print);
-        }
+        let (keys, ended) = keys.map(|keys| prints(keys, now)).unwrap_or_default();
         Self {
             environment,
             unsaid: config.environment.is_none(),
             four_eyes: operator.four_eyes,
             people: people.filter(|(_, parts)| !parts.is_empty()).collect(),
-            keys: fingerprints,
+            keys,
             ended,
         }
     }

@@ -60,10 +60,15 @@ impl Engine {
     }
 }
 
+/// Whether a head asks what its run does, where both are of one version.
+pub(super) fn is_as_head(head: &Head, run: &Run) -> bool {
+    head.version != run.version || head.asks_as(run)
+}
+
 /// Holds the head that was read of a run to what its journal folds to, where both are of one version: others may have
 /// written since. Where they differ the run stands still until a person has looked.
 pub(super) fn hold_to_journal(head: &Head, run: &Run) -> Result<(), Corruption> {
-    if head.version != run.version || head.asks_as(run) {
+    if is_as_head(head, run) {
         return Ok(());
     }
     tracing::error!(run.id = %run.id, version = run.version, "run stands still: its head does not ask what its journal does");

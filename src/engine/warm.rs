@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::MutexGuard;
 
-use crate::engine::as_asked::hold_to_journal;
+use crate::engine::as_asked::{hold_to_journal, is_as_head};
 use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::drive::{DECIDE_TRIES, Extras, joined};
 use crate::engine::holder::Holder;
@@ -191,7 +191,12 @@ impl Engine {
         // Others may have written since.
         let version = standing.map_or(head.version, |standing| standing.version);
         let workflow = self.inner.library.kept(&*self.inner.journal, &head.definition).await?;
-        let run = self.fold_all(&cell.id, workflow, version).await?;
+        let mut run = self.fold_all(&cell.id, Arc::clone(&workflow), version).await?;
+        if !is_as_head(&head, &run) {
+            // What was saved of it may be what is wrong: the journal counts.
+            let anew = Replay::of(cell.id.clone(), workflow);
+            run = self.fold_on(anew, &cell.id, version).await?;
+        }
         hold_to_journal(&head, &run)?;
         metrics::counter!("holdpoint_runs_loaded_total").increment(1);
         Ok(Some((self.recalling(run).await?, standing)))
@@ -207,7 +212,17 @@ impl Engine {
     ) -> Result<Run, EngineError> {
         let saved = self.inner.journal.saved_fold(id, &workflow).await?;
         let saved = saved.filter(|saved| saved.version <= version);
-        let mut replay = saved.map_or_else(|| Replay::of(id.clone(), workflow), Replay::from);
+        let replay = saved.map_or_else(|| Replay::of(id.clone(), workflow), Replay::from);
+        self.fold_on(replay, id, version).await
+    }
+
+    /// The same, from where it was folded to.
+    async fn fold_on(
+        &self,
+        mut replay: Replay,
+        id: &RunId,
+        version: Version,
+    ) -> Result<Run, EngineError> {
         while replay.version() < version {
             let more = self.inner.journal.read(id, replay.version(), READ_EVENTS).await?;
             if more.is_empty() {
