@@ -157,6 +157,12 @@ impl Cell {
             tail.events.clear();
             (tail.base, tail.bytes, tail.hides) = (first.sequence - 1, 0, hides);
         }
+        let end = tail.events.back().map_or(tail.base, |last| last.sequence);
+        if let Some(first) = batch.first().filter(|first| first.sequence != end + 1) {
+            // Others wrote in between, and nobody here was told: whoever is behind that reads the journal (E1).
+            tail.events.clear();
+            (tail.base, tail.bytes) = (first.sequence - 1, 0);
+        }
         for published in batch {
             tail.bytes += weight(&published.event);
             tail.events.push_back(published);

@@ -50,8 +50,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 type Test = fn() -> Result<(), String>;
 
 /// What is played as a test, by its name.
-const TESTS: [(&str, Test); 5] = [
+const TESTS: [(&str, Test); 6] = [
     ("every_answer_counts_once_whatever_happens_to_whom", || rounds(&Wish::default())),
+    // A seed that was found by playing many: others wrote while somebody watched.
+    ("e1_a_watcher_is_told_of_what_others_wrote_as_well", || {
+        rounds(&Wish { from: 646_963, seeds: 4, ..Wish::default() })
+    }),
     ("a_seed_is_one_run_to_the_byte", one_run_to_the_byte),
     ("j10_a_store_that_acknowledges_what_it_does_not_have_is_found_out", liar),
     ("j10_a_store_that_goes_back_is_noticed_and_nothing_else_is_lost", forgetful),
