@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bridge::calls::{Caller, Reply, output};
 use crate::consent::stage::{LOCAL, Stage, TOOL, bills, form_of, question};
-use crate::evidence::halting::{gated, halt};
+use crate::evidence::halting::{NESTED, gated, halt};
 use crate::terminal::cli::holdpoint;
 
 const PEOPLE: [(&str, &str); 5] =
@@ -228,19 +228,7 @@ async fn what_is_halted_and_has_no_deadline_says_so_in_the_list_and_on_its_page(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_halted_workflow_asks_as_a_step_of_another_is_listed_as_halted() {
-    let inner = "name: inner
-pattern: graph
-graph:
-  steps: [{id: ask, human: {kind: approval, prompt: Go on?}}]
-";
-    let flow = format!(
-        "name: outer
-pattern: graph
-graph:
-  steps: [{{id: first, workflow: {{file: inner.yaml}}}}]
-\n=== inner\n{inner}"
-    );
-    let stage = Stage::open(&flow).await;
+    let stage = Stage::open(NESTED).await;
     stage.start(LOCAL, "s", "Hello.").await;
     halt(&stage, LOCAL, Scope::WorkflowId("inner".into())).await.unwrap();
     let listed = page(&stage, LOCAL, "/console/inbox");

@@ -464,21 +464,22 @@ graph:
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_halted_workflow_asks_as_a_step_of_another_takes_no_decision() {
-    let inner = "name: inner
+/// A workflow that asks, as a step of another.
+pub(crate) const NESTED: &str = "name: outer
+pattern: graph
+graph:
+  steps: [{id: first, workflow: {file: inner.yaml}}]
+
+=== inner
+name: inner
 pattern: graph
 graph:
   steps: [{id: ask, human: {kind: approval, prompt: Go on?}}]
 ";
-    let flow = format!(
-        "name: outer
-pattern: graph
-graph:
-  steps: [{{id: first, workflow: {{file: inner.yaml}}}}]
-\n=== inner\n{inner}"
-    );
-    let stage = Stage::open(&flow).await;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_halted_workflow_asks_as_a_step_of_another_takes_no_decision() {
+    let stage = Stage::open(NESTED).await;
     let asked = question(&stage.start(LOCAL, "s", "Hello.").await);
     let stopped = halt(&stage, LOCAL, Scope::WorkflowId("inner".into())).await.unwrap();
     assert_eq!(refusal(stage.answer(LOCAL, &asked, json!("approve")).await), halted());
