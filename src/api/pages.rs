@@ -27,8 +27,8 @@ const NO_ROOM: (StatusCode, &str) = (
     "the disk is nearly full: nothing new is taken; free some space, and it goes on by itself\n",
 );
 
-const KEYS_BROKEN: &str =
-    "ready, but the keys file cannot be read: the keys of before are in force; the log says why\n";
+const KEYS_BROKEN: &str = "ready, but the keys cannot be used: those of before are in force, and over a database nothing is decided by them; the log \
+    says why\n";
 
 const POLICY_BROKEN: &str =
     "ready, but the policy file is refused: the policy of before is in force; the log says why\n";

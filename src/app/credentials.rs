@@ -7,6 +7,7 @@ use async_trait::async_trait;
 
 use crate::app::auth::Keyed;
 use crate::app::keys::{Key, Keys, shared};
+use crate::app::reload::Lookout;
 use crate::kernel::{Assurance, Credential, Principal};
 use crate::ports::{Credentials, Fault, Journal, Vouched};
 
@@ -15,11 +16,12 @@ use crate::ports::{Credentials, Fault, Journal, Vouched};
 pub(super) struct SharedKeys {
     door: Arc<Keyed>,
     journal: Arc<dyn Journal>,
+    lookout: Arc<Lookout>,
 }
 
 impl SharedKeys {
-    pub(super) fn new(door: Arc<Keyed>, journal: Arc<dyn Journal>) -> Self {
-        Self { door, journal }
+    pub(super) fn new(door: Arc<Keyed>, journal: Arc<dyn Journal>, lookout: Arc<Lookout>) -> Self {
+        Self { door, journal, lookout }
     }
 }
 
@@ -31,7 +33,7 @@ impl SharedKeys {
         if self.door.keys().is_some() {
             return Ok(Vouched::Unknown);
         }
-        if self.door.is_confirmed() && seen == shared::guard(None) {
+        if seen == shared::guard(None) {
             return Ok(Vouched::Good(Some(seen)));
         }
         let text = shared::written(&*self.journal).await?;
@@ -52,26 +54,20 @@ impl SharedKeys {
 #[async_trait]
 impl Credentials for SharedKeys {
     async fn vouch(&self, who: &Principal) -> Result<Vouched, Fault> {
+        // Not only whether this one is good: who there is beside them is what the same words say.
+        if !self.door.is_confirmed() {
+            self.lookout.confirm().await?;
+        }
         let name = match &who.known.credential {
             Credential::Machine => return self.vouch_for_local().await,
             Credential::Key(name) | Credential::Pass(name) | Credential::Service(name) => name,
         };
         // First: keys that come in while this is looked at have another.
         let seen = self.door.guard();
-        let Some(shown) = self.door.key(name, who.mark) else { return Ok(Vouched::Unknown) };
-        if self.door.is_confirmed() {
-            let is_known =
-                self.door.keys().is_some_and(|keys| self.are_both_known(&keys, &shown, who));
-            return Ok(if is_known { Vouched::Good(Some(seen)) } else { Vouched::Unknown });
-        }
-        let text = shared::written(&*self.journal).await?;
-        let kept = text.as_deref().map(shared::read).transpose();
-        let kept = kept.map_err(|error| Fault::Retriable(error.to_string()))?;
         // The very same: one that was made anew has its name, and another secret.
-        if kept.is_some_and(|keys| self.are_both_known(&keys, &shown, who)) {
-            return Ok(Vouched::Good(Some(shared::guard(text.as_deref()))));
-        }
-        Ok(Vouched::Unknown)
+        let Some(shown) = self.door.key(name, who.mark) else { return Ok(Vouched::Unknown) };
+        let is_known = self.door.keys().is_some_and(|keys| self.are_both_known(&keys, &shown, who));
+        Ok(if is_known { Vouched::Good(Some(seen)) } else { Vouched::Unknown })
     }
 
     fn doubt(&self) {
@@ -82,10 +78,13 @@ impl Credentials for SharedKeys {
 #[cfg(all(test, feature = "postgres"))]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
     use crate::app::keys::NewKey;
+    use crate::app::reload::Heed;
     use crate::kernel::{Millis, Role};
     use crate::ports::Clock;
     use crate::store;
@@ -107,6 +106,16 @@ mod tests {
         fn fresh_stem(&self) -> String {
             "0".repeat(26)
         }
+    }
+
+    fn shared_keys(door: &Arc<Keyed>, journal: &Arc<dyn Journal>, heed: Heed) -> SharedKeys {
+        let (door, journal) = (Arc::clone(door), Arc::clone(journal));
+        let lookout = Lookout::new(Arc::clone(&door), Arc::clone(&journal), || None, heed);
+        SharedKeys::new(door, journal, Arc::new(lookout))
+    }
+
+    fn nobody_told() -> Heed {
+        Box::new(|_| ())
     }
 
     async fn is_good(known: &SharedKeys, who: &Principal) -> bool {
@@ -134,7 +143,7 @@ mod tests {
             journal.remember(name, &text).await.unwrap();
         };
         keep(&keys).await;
-        let known = SharedKeys::new(Arc::clone(&door), Arc::clone(&journal));
+        let known = shared_keys(&door, &journal, nobody_told());
         let [ada, bob] = ["ada", "bob"].map(|name| Principal::new(name, Role::User, "grpc"));
         clock.0.store(10_000, Ordering::SeqCst);
         door.confirm(9_000, None);
@@ -154,10 +163,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.toml");
         let (clock, journal) = (Arc::new(Hands::default()), store::memory().journal());
-        let door =
-            Keyed::open(None, BTreeSet::new(), folder.path(), Arc::clone(&clock) as Arc<dyn Clock>);
-        let door = Arc::new(door.unwrap());
-        let known = SharedKeys::new(Arc::clone(&door), Arc::clone(&journal));
+        let open = || {
+            let clock = Arc::clone(&clock) as Arc<dyn Clock>;
+            let door = Arc::new(Keyed::open(None, BTreeSet::new(), folder.path(), clock).unwrap());
+            (shared_keys(&door, &journal, nobody_told()), door)
+        };
+        let (known, door) = open();
         let (local, none) = (Principal::local("grpc"), Vouched::Good(Some(shared::guard(None))));
         clock.0.store(10_000, Ordering::SeqCst);
         assert_eq!(known.vouch(&local).await.unwrap(), none, "it was looked");
@@ -170,7 +181,9 @@ mod tests {
         journal.remember(name, &first).await.unwrap();
         known.doubt();
         assert_eq!(known.vouch(&local).await.unwrap(), Vouched::Unknown);
-        // What is kept without any in it lets in, by those words and no others.
+        assert!(door.keys().is_some(), "and here they are in force at once");
+        // What is kept without any in it lets in where there never were any, by those words and no others.
+        let (known, door) = open();
         journal.remember(name, &text).await.unwrap();
         door.confirm(10_000, Some(&text));
         let empty = Vouched::Good(Some(shared::guard(Some(&text))));
@@ -208,13 +221,58 @@ mod tests {
         let (old, new) = (ada(mark), ada(keys.find(&second).map(Key::mark)));
         assert!(mark.is_some() && old.mark != new.mark);
         clock.0.store(60_000, Ordering::SeqCst);
-        let known = SharedKeys::new(frozen, Arc::clone(&journal));
+        let known = shared_keys(&frozen, &journal, nobody_told());
         assert!(!is_good(&known, &old).await, "it was frozen, and has only the old one");
         // What was shown before the new one came in is looked at after it did.
         let awake = open(&keys);
         awake.confirm(60_000, None);
-        let known = SharedKeys::new(awake, journal);
+        let known = shared_keys(&awake, &journal, nobody_told());
         assert!(!is_good(&known, &old).await);
         assert!(is_good(&known, &new).await);
+    }
+
+    #[tokio::test]
+    async fn k8_whoever_is_removed_is_nobody_before_anybody_elses_word_rests_on_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        for name in ["bob", "eve"] {
+            Keys::add(&path, name, Role::User, "").unwrap();
+        }
+        let (clock, journal) = (Arc::new(Hands::default()), store::memory().journal());
+        let door = Keyed::open(
+            Some(Keys::load(&path).unwrap()),
+            BTreeSet::new(),
+            folder.path(),
+            Arc::clone(&clock) as Arc<dyn Clock>,
+        );
+        let door = Arc::new(door.unwrap());
+        let there = Arc::new(Mutex::new(Vec::new()));
+        let (told, beside) = (Arc::clone(&there), Arc::clone(&door));
+        // Who there is, and what the door says that it rests on when that is told.
+        let heed = move |keys: Option<&Keys>| {
+            let names = keys.into_iter().flat_map(Keys::list).map(|key| key.name.clone());
+            told.lock().unwrap().push((names.collect::<Vec<_>>(), beside.guard()));
+        };
+        let keep = async |path: &Path| {
+            let (name, text) = shared::record(&Keys::load(path).unwrap()).unwrap();
+            journal.remember(name, &text).await.unwrap();
+            shared::guard(Some(&text))
+        };
+        let before = keep(&path).await;
+        let known = shared_keys(&door, &journal, Box::new(heed));
+        let eve = Principal::new("eve", Role::User, "grpc");
+        clock.0.store(10_000, Ordering::SeqCst);
+        assert_eq!(known.vouch(&eve).await.unwrap(), Vouched::Good(Some(before.clone())));
+        Keys::remove(&path, "bob", "").unwrap();
+        let after = keep(&path).await;
+        // The database has found that they are others than her word was to rest on.
+        known.doubt();
+        assert_eq!(known.vouch(&eve).await.unwrap(), Vouched::Good(Some(after)));
+        assert_eq!(*there.lock().unwrap(), [(vec!["eve".to_owned()], before)]);
+        // What cannot be used here is no ground for anything, though those of before are known.
+        journal.remember("keys", "keys = 7").await.unwrap();
+        known.doubt();
+        assert!(matches!(known.vouch(&eve).await, Err(Fault::Retriable(_))));
+        assert!(matches!(known.vouch(&eve).await, Err(Fault::Retriable(_))), "nor the second time");
     }
 }

@@ -19,7 +19,7 @@ use crate::app::credentials::SharedKeys;
 use crate::app::dispatch::Front;
 use crate::app::keys::Keys;
 use crate::app::posture::{self, Posture};
-use crate::app::reload::Source;
+use crate::app::reload::{Heed, Lookout};
 use crate::app::server;
 use crate::app::supervisor::Supervisor;
 use crate::app::watchman::Watchman;
@@ -91,19 +91,9 @@ impl House {
             engine.operate(operator);
             see.send_replace(posture);
         };
-        let source = if config.shares_keys() {
-            Source::Store(world.store.journal(), world.engine.clone())
-        } else {
-            Source::File(config.keys_path())
-        };
-        if config.shares_keys() {
-            let keys = SharedKeys::new(Arc::clone(&keyed), world.store.journal());
-            world.engine.know_by(Arc::new(keys));
-        }
-        let watching = reload::watch(Arc::clone(&keyed), source, heed);
         let keeping = posture::keeping(world.engine.clone(), seen);
         let mut beside = vec![
-            AbortOnDropHandle::new(tokio::spawn(watching)),
+            watching_keys(config, world, &keyed, Box::new(heed)),
             AbortOnDropHandle::new(tokio::spawn(keeping)),
         ];
         if let Some(path) = config.policy.clone() {
@@ -139,6 +129,27 @@ impl House {
         self.world.engine.note(Note::ServerStopped { address }).await;
         self.world.shut_down(patience).await;
     }
+}
+
+/// Looks at the keys while the server runs, where they are.
+fn watching_keys(
+    config: &Config,
+    world: &Wiring,
+    keyed: &Arc<Keyed>,
+    heed: Heed,
+) -> AbortOnDropHandle<()> {
+    let door = Arc::clone(keyed);
+    if !config.shares_keys() {
+        let watching = reload::watch(door, config.keys_path(), heed);
+        return AbortOnDropHandle::new(tokio::spawn(watching));
+    }
+    let (journal, engine) = (world.store.journal(), world.engine.clone());
+    let epoch = move || engine.epoch_in_force();
+    let lookout = Lookout::new(Arc::clone(&door), Arc::clone(&journal), epoch, heed);
+    let lookout = Arc::new(lookout);
+    let shared = SharedKeys::new(door, journal, Arc::clone(&lookout));
+    world.engine.know_by(Arc::new(shared));
+    AbortOnDropHandle::new(tokio::spawn(lookout.watch()))
 }
 
 /// How the HTTP door is set up.

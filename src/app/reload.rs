@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::Mutex;
+
 use crate::app::auth::Keyed;
 use crate::app::keys::removed::Removed;
 use crate::app::keys::{Keys, KeysError, shared};
-use crate::engine::Engine;
-use crate::ports::Journal;
+use crate::kernel::Millis;
+use crate::ports::{Fault, Journal};
 
 /// How often it looks: a change counts within two seconds, with room for a machine that is busy.
 const EVERY: Duration = Duration::from_millis(500);
@@ -23,56 +25,161 @@ const FRESH: Duration = Duration::from_secs(2);
 /// What tells one state of a file from another.
 type Stamp = (u64, u64, i64, i64, u64);
 
-/// Where keys are.
-#[derive(Debug, Clone)]
-pub(super) enum Source {
-    /// In a file.
-    File(PathBuf),
-    /// In a store that several servers share, and what knows whether that has gone back in time.
-    Store(Arc<dyn Journal>, Engine),
+/// Who is told of the keys that are in force.
+pub(super) type Heed = Box<dyn Fn(Option<&Keys>) + Send + Sync>;
+
+/// Tells of the keys in force where they are others than before, or where the time of one has come.
+struct Told {
+    heed: Heed,
+    known: Option<Arc<Keys>>,
+    looked_at: Millis,
 }
 
-/// Looks there for as long as the server runs; `heed` is told of the keys that are in force.
-pub(super) async fn watch(
-    door: Arc<Keyed>,
-    source: Source,
-    heed: impl Fn(Option<&Keys>) + Send + 'static,
-) {
-    let (mut seen, mut written, mut removed) = (None, None, Removed::default());
-    let mut known = door.keys();
-    let mut looked_at = door.now();
-    let mut every = tokio::time::interval(EVERY);
-    loop {
-        every.tick().await;
-        match &source {
-            Source::File(path) => {
-                let (beside, path) = (Arc::clone(&door), path.clone());
-                let looked = tokio::task::spawn_blocking(move || look(&beside, &path, seen)).await;
-                seen = looked.unwrap_or_default();
-            }
-            Source::Store(journal, engine) => {
-                if removed.are_looked_at(engine.epoch_in_force()) {
-                    written = None;
-                }
-                let ticks = door.ticks();
-                if look_in(&door, &**journal, (&mut written, &mut removed)).await {
-                    door.confirm(ticks, written.as_deref());
-                }
-            }
-        }
+impl Told {
+    fn beside(door: &Keyed, heed: Heed) -> Self {
+        Self { heed, known: door.keys(), looked_at: door.now() }
+    }
+
+    fn tell(&mut self, door: &Keyed) {
         let now = door.keys();
-        let (before, at) = (looked_at, door.now());
-        looked_at = at.max(before);
-        let has_ended = now.as_ref().is_some_and(|keys| keys.has_ended(before, looked_at));
+        let (before, at) = (self.looked_at, door.now());
+        self.looked_at = at.max(before);
+        let has_ended = now.as_ref().is_some_and(|keys| keys.has_ended(before, self.looked_at));
         if has_ended {
             tracing::info!("the time of a key has come");
             door.look_again();
         }
-        if now != known || has_ended {
+        if now != self.known || has_ended {
             // Keys that are all gone are not none: the server still asks for them.
-            heed(now.as_deref());
-            known = now;
+            (self.heed)(now.as_deref());
+            self.known = now;
         }
+    }
+}
+
+/// Looks at a file of keys for as long as the server runs.
+pub(super) async fn watch(door: Arc<Keyed>, path: PathBuf, heed: Heed) {
+    let (mut seen, mut told) = (None, Told::beside(&door, heed));
+    let mut every = tokio::time::interval(EVERY);
+    loop {
+        every.tick().await;
+        let (beside, path) = (Arc::clone(&door), path.clone());
+        let looked = tokio::task::spawn_blocking(move || look(&beside, &path, seen)).await;
+        seen = looked.unwrap_or_default();
+        told.tell(&door);
+    }
+}
+
+/// Looks at the keys of a store that several servers share: every half second, and at once where somebody found that they
+/// have changed. Who there is is told before the door says that its keys are those that are kept: what is decided rests on
+/// who speaks now and on everybody whose word counts beside theirs (K7, K8).
+pub(super) struct Lookout {
+    door: Arc<Keyed>,
+    journal: Arc<dyn Journal>,
+    /// What tells that a store has gone back in time, and that somebody has let it go on.
+    epoch: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    seen: Mutex<Seen>,
+}
+
+/// What was seen there last.
+struct Seen {
+    written: Option<String>,
+    /// Why that cannot be used here.
+    unusable: Option<String>,
+    removed: Removed,
+    told: Told,
+}
+
+impl std::fmt::Debug for Lookout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lookout").field("door", &self.door).finish_non_exhaustive()
+    }
+}
+
+impl Lookout {
+    pub(super) fn new(
+        door: Arc<Keyed>,
+        journal: Arc<dyn Journal>,
+        epoch: impl Fn() -> Option<String> + Send + Sync + 'static,
+        heed: Heed,
+    ) -> Self {
+        let told = Told::beside(&door, heed);
+        let seen = Seen { written: None, unusable: None, removed: Removed::default(), told };
+        Self { door, journal, epoch: Box::new(epoch), seen: Mutex::new(seen) }
+    }
+
+    /// Looks there for as long as the server runs.
+    pub(super) async fn watch(self: Arc<Self>) {
+        let mut every = tokio::time::interval(EVERY);
+        loop {
+            every.tick().await;
+            if let Err(fault) = self.look(&mut *self.seen.lock().await).await {
+                tracing::debug!(%fault, "the keys could not be looked at: nothing is decided by them until they are");
+            }
+        }
+    }
+
+    /// Returns when the keys in force are those that are kept, as of now. A fault where they cannot be: then nothing is
+    /// decided by them.
+    pub(super) async fn confirm(&self) -> Result<(), Fault> {
+        let mut seen = self.seen.lock().await;
+        // Somebody may have looked while this one waited.
+        if self.door.is_confirmed() {
+            return Ok(());
+        }
+        self.look(&mut seen).await
+    }
+
+    async fn look(&self, seen: &mut Seen) -> Result<(), Fault> {
+        if seen.removed.are_looked_at((self.epoch)()) {
+            seen.written = None;
+        }
+        let ticks = self.door.ticks();
+        let looked = self.take_kept(seen).await;
+        // In this order: whoever is told by the door that the keys are these finds those people, and no others.
+        seen.told.tell(&self.door);
+        looked?;
+        self.door.confirm(ticks, seen.written.as_deref());
+        Ok(())
+    }
+
+    /// Has the door ask for what is kept. What cannot be used here changes nothing at the door, and nothing is decided here
+    /// until it can: whoever was removed in it would count for somebody.
+    async fn take_kept(&self, seen: &mut Seen) -> Result<(), Fault> {
+        let Some(text) = shared::written(&*self.journal).await? else { return Ok(()) };
+        if seen.written.as_ref() != Some(&text) {
+            let left = shared::read(&text).map(|keys| seen.removed.leave_out(keys));
+            let checked = left.and_then(|(keys, back)| Ok((self.door.check(keys)?, back)));
+            seen.unusable = match checked {
+                Ok((keys, back)) => {
+                    tell_back(&back);
+                    take(&self.door, keys);
+                    None
+                }
+                Err(error) => {
+                    complain(&self.door, &error);
+                    Some(error.to_string())
+                }
+            };
+            seen.written = Some(text);
+        }
+        match &seen.unusable {
+            None => Ok(()),
+            Some(why) => Err(Fault::Retriable(format!(
+                "the keys that the database keeps cannot be used here, and nothing is decided until they can: {why}"
+            ))),
+        }
+    }
+}
+
+/// Tells of keys that were removed and are there again.
+fn tell_back(back: &[String]) {
+    for key in back {
+        tracing::error!(
+            key,
+            "a key that was removed is in the database again, which has gone back in time: it is not taken until \
+             `holdpoint release`; look at `holdpoint keys list` first"
+        );
     }
 }
 
@@ -103,36 +210,6 @@ fn look(door: &Keyed, path: &Path, seen: Option<Stamp>) -> Option<Stamp> {
         Err(error) => complain(door, &error),
     }
     (!is_fresh).then_some(stamp)
-}
-
-/// Looks once at what a store keeps; whether what is in force is that. While it is out of reach nothing is decided.
-async fn look_in(
-    door: &Keyed,
-    journal: &dyn Journal,
-    (written, removed): (&mut Option<String>, &mut Removed),
-) -> bool {
-    let Ok(text) = shared::written(journal).await else { return false };
-    let Some(text) = text else { return true };
-    if written.as_ref() == Some(&text) {
-        return true;
-    }
-    let left = shared::read(&text).map(|keys| removed.leave_out(keys));
-    let checked = left.and_then(|(keys, back)| Ok((door.check(keys)?, back)));
-    match checked {
-        Ok((keys, back)) => {
-            for key in back {
-                tracing::error!(
-                    key,
-                    "a key that was removed is in the database again, which has gone back in time: it is not taken until \
-                     `holdpoint release`; look at `holdpoint keys list` first"
-                );
-            }
-            take(door, keys);
-        }
-        Err(error) => complain(door, &error),
-    }
-    *written = Some(text);
-    true
 }
 
 fn take(door: &Keyed, keys: Keys) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use holdpoint::app::keys::Keys;
 use holdpoint::kernel::Role;
+use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{ListRunsRequest, ReleaseStoreRequest};
 use tempfile::TempDir;
 use tonic::Code;
@@ -15,7 +16,7 @@ use tonic::Code;
 use crate::bridge::calls::Caller;
 use crate::grpc::keys_served::signed_in;
 use crate::support::postgres::Database;
-use crate::support::server::{Server, Setup, answer_to, asked, flows, run, start_of};
+use crate::support::server::{Server, Setup, answer_to, asked, flows, run, send, start_of};
 use crate::terminal::cli::{holdpoint, with_env};
 
 /// A bound on everything that is waited for here.
@@ -105,6 +106,42 @@ async fn j13_that_a_key_was_removed_is_noted_with_it_where_nobody_serves() {
     let words = ["audit", "--store", "--data", "none"];
     let told = with_env(root, &words, "", &[("HOLDPOINT_STORE", &address)]);
     assert_eq!(told.out.matches("went: bob").count(), 1, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k8_the_vote_of_somebody_whose_key_was_removed_counts_for_nothing_from_then_on() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    let flow = "\
+name: bill
+models: {default: {provider: scripted, script: [{say: Paid.}]}}
+agents: {clerk: {human_input: false}}
+pattern: graph
+graph:
+  steps:
+    - {id: ok, human: {kind: approval, prompt: Pay?, approvers: {to: [bob, cfo, eve], need: 2}}}
+    - {id: pay, agent: clerk}
+";
+    fs::create_dir(root.join("flows")).unwrap();
+    fs::write(root.join("flows/bill.yaml"), flow).unwrap();
+    let [ada, bob, cfo, eve] = ["ada", "bob", "cfo", "eve"].map(|name| added(root, &address, name));
+    let start = |name| setup(root, name, &address).flows(&root.join("flows")).start();
+    let [one, two] = ["one", "two"].map(start);
+    let begun = run(&mut one.client_with(&ada).await, start_of("bill", "", "Bill 7.", "")).await;
+    let request = asked(&begun).unwrap().request_id;
+    let yes = answer_to(&request, "approve", "");
+    send(&mut one.client_with(&bob).await, yes.clone()).await;
+    // Every server still has him among its people when the next word comes: it is the database that knows better.
+    let mut hers = two.client_with(&eve).await;
+    keys(root, &address, &["remove", "bob"]);
+    let told = send(&mut hers, yes.clone()).await;
+    let Some(Event::VoteReceived(vote)) = told.last().and_then(|it| it.event.clone()) else {
+        panic!("one of two has said so: {told:?}");
+    };
+    assert_eq!((vote.principal.as_str(), &vote.void[..]), ("eve", &["bob".to_owned()][..]));
+    let told = send(&mut one.client_with(&cfo).await, yes).await;
+    let said = told.last().and_then(|it| it.event.clone());
+    assert!(matches!(said, Some(Event::ResponseReceived(_))), "and now two have: {told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
