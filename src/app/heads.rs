@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
+use crate::kernel::Millis;
 use crate::ports::Fault;
 
 /// What lies beside a key: heads by the origin of their log. None where the key lies in the data directory itself, where
@@ -37,6 +39,16 @@ impl Heads {
             kept.extend(note.map(|note| (note, path.clone())));
         }
         Ok(kept)
+    }
+
+    /// When heads were last kept, by the file system.
+    pub(super) fn kept_at(&self) -> Option<Millis> {
+        let times = self.own.iter().chain(&self.before).filter_map(|path| {
+            let changed = fs::metadata(path).ok()?.modified().ok()?;
+            let since = changed.duration_since(UNIX_EPOCH).ok()?.as_millis();
+            u64::try_from(since).ok().map(Millis)
+        });
+        times.max()
     }
 
     /// Another log that the key has signed, and its last head, where it was never said to sign this one.

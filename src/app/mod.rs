@@ -106,10 +106,12 @@ pub enum AppError {
     #[error("store: no database is named")]
     NoStoreNamed,
     /// Servers run over a store that is to be changed as a whole.
-    #[error("{servers} server(s) run over this store")]
+    #[error("{servers} server(s) run over this store: {named}")]
     Served {
         /// How many.
         servers: usize,
+        /// Which, by what they say of themselves.
+        named: String,
     },
     /// A command alone would be one more engine beside the servers.
     #[error("store: what is in a database is worked on by servers alone")]
@@ -312,7 +314,7 @@ impl AppError {
                 Some("it is free when that command ends".into())
             }
             Self::Served { .. } => Some(
-                "stop them first; one that died is forgotten after seven seconds".into(),
+                "stop them first; those that died have been waited for".into(),
             ),
             Self::SharedStore => Some(
                 "name one of them with --server or HOLDPOINT_SERVER; one that runs on this machine is found by its --data. What is \

@@ -25,6 +25,10 @@ use crate::store::{self, StoreConfig};
 const PRUNE_RUNS: usize = 100_000;
 /// How often a command that takes long shows that it lives: a few times in what a life lasts.
 const BEAT: Duration = Duration::from_secs(2);
+/// How often it is looked whether servers have died.
+const LOOK: Duration = Duration::from_millis(500);
+/// For so long that one which died is forgotten by then: eight seconds.
+const LOOKS: usize = 16;
 /// Runs counted at a time.
 const LISTED_AT_ONCE: usize = 500;
 
@@ -240,13 +244,13 @@ pub async fn export(
     Ok(transferred(outcome?))
 }
 
-/// Reads a whole store from `from` into an empty one, or goes on with what was cut off. The file is read twice: it is
-/// checked before anything is written.
+/// Reads a whole store from `from` into an empty one, or goes on with what was cut off; returns what was read, and how many
+/// runs are not over. The file is read twice: it is checked before anything is written.
 pub async fn import(
     config: &Config,
     from: std::fs::File,
     progress: &(dyn Fn(u64) + Send + Sync),
-) -> Result<Transferred, AppError> {
+) -> Result<(Transferred, u64), AppError> {
     let source = &mut BufReader::new(from);
     // Before there is a store: what a wrong file, or a death meanwhile, leaves behind is nothing.
     transfer::check(source)?;
@@ -259,11 +263,15 @@ pub async fn import(
     let mut tell = |counts: Counts| progress(counts.runs);
     let another = Identity::renewed(SystemClock.fresh_secret()).at(time_of(&*journal).await?);
     let outcome = transfer::import(&*journal, source, &another, &mut tell).await;
-    if let Ok(counts) = &outcome {
-        note(&*journal, Note::Imported { runs: counts.runs, events: counts.events }).await;
-    }
+    let outcome = match outcome {
+        Ok(counts) => {
+            note(&*journal, Note::Imported { runs: counts.runs, events: counts.events }).await;
+            unfinished(&*journal).await.map(|open| (transferred(counts), open)).map_err(Into::into)
+        }
+        Err(error) => Err(error.into()),
+    };
     journal.close().await;
-    Ok(transferred(outcome?))
+    outcome
 }
 
 fn transferred(counts: Counts) -> Transferred {
@@ -301,19 +309,27 @@ pub async fn restored(config: &Config) -> Result<u64, AppError> {
     Ok(outcome?)
 }
 
-/// Refuses while servers run over a store that several share: one of them may act before it hears of it.
+/// Refuses while servers run over a store that several share: one of them may act before it hears of it. One that died, or
+/// whose last sign of life came along in a backup, is waited for until it is forgotten: nobody can stop it.
 async fn refuse_served(journal: &dyn Journal) -> Result<(), AppError> {
     let Some(replicas) = journal.replicas() else { return Ok(()) };
-    // Where no server runs, nobody else has said yet who of them is dead.
-    replicas.bury().await?;
-    // One that has not said yet who it is may be about to act, too.
-    let is_served = replicas.living().await?.iter().any(|who| *who != journal.incarnation());
-    if !is_served {
-        return Ok(());
+    let mut every = tokio::time::interval(LOOK);
+    for _ in 0..LOOKS {
+        every.tick().await;
+        // Where no server runs, nobody else has said yet who of them is dead.
+        replicas.bury().await?;
+        // One that has not said yet who it is may be about to act, too.
+        let is_served = replicas.living().await?.iter().any(|who| *who != journal.incarnation());
+        if !is_served {
+            return Ok(());
+        }
+        // This one lives meanwhile.
+        replicas.beat().await?;
     }
-    let servers = replicas.serving().await?.max(1);
+    let named = replicas.listed().await?.into_iter().map(|one| one.who);
+    let named: Vec<_> = named.map(|who| format!("{} ({})", who.name, who.address)).collect();
     journal.close().await;
-    Err(AppError::Served { servers })
+    Err(AppError::Served { servers: named.len().max(1), named: named.join(", ") })
 }
 
 /// Shows others who share the store that somebody is at it, until it is dropped.

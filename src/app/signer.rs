@@ -21,7 +21,8 @@ use tokio::process::Command;
 
 use crate::app::heads::Heads;
 use crate::app::{AppError, Config};
-use crate::engine::{Engine, Signing};
+use crate::engine::{Engine, EngineError, Signing};
+use crate::kernel::Millis;
 use crate::kernel::evidence::handover::{self, Handover};
 use crate::kernel::evidence::note::VerifyKey;
 use crate::ports::Fault;
@@ -171,7 +172,11 @@ pub(super) async fn attest(
 ) -> Result<(), AppError> {
     let key = match signatory(config, journal).await? {
         Signatory::Here(signer) => {
-            let signs = engine.attest_with(signer, before(config)?).await?;
+            let signs = engine.attest_with(signer, before(config)?).await;
+            let signs = signs.map_err(|error| match error {
+                EngineError::Fault(fault) => AppError::Fault(fault),
+                error => AppError::Unsettled(error),
+            })?;
             agreed(config, &signs)?.clone()
         }
         Signatory::Elsewhere(key) => {
@@ -304,6 +309,10 @@ impl Signer for Own {
         self.heads.last(origin)
     }
 
+    fn kept_at(&self) -> Option<Millis> {
+        self.heads.kept_at()
+    }
+
     fn other(&self, _origin: &str) -> Result<Option<(String, String)>, Fault> {
         // It is named after its log.
         Ok(None)
@@ -348,6 +357,10 @@ impl Signer for Outside {
             )));
         }
         self.heads.last(origin)
+    }
+
+    fn kept_at(&self) -> Option<Millis> {
+        self.heads.kept_at()
     }
 
     fn other(&self, origin: &str) -> Result<Option<(String, String)>, Fault> {

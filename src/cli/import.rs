@@ -31,15 +31,22 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
             Trouble::new(Exit::Failed, text)
         })?
     };
-    let done = offline::import(&ctx.config, from, &progress(ctx)).await?;
+    let (done, open) = offline::import(&ctx.config, from, &progress(ctx)).await?;
     tell(ctx, ("imported", "into"), done, false)?;
     if !ctx.json && done.runs > 0 {
-        ctx.term.note(
-            "the store is held: start `holdpoint serve` on it, which tells every run that is not over and listens \
-             then; look with `holdpoint inbox` and `holdpoint runs`, and let it go on with `holdpoint release`",
-        );
+        ctx.term.note(held(open > 0));
     }
     Ok(Exit::Done)
+}
+
+/// What is said of a store that was imported: only what is not over could be set going.
+fn held(has_open_runs: bool) -> &'static str {
+    if has_open_runs {
+        "the store is held: start `holdpoint serve` on it, which tells every run that is not over and listens then; look \
+         with `holdpoint inbox` and `holdpoint runs`, and let it go on with `holdpoint release`"
+    } else {
+        "every run in it is over, and nothing is held: start `holdpoint serve` on it"
+    }
 }
 
 /// Standard input as a file: an import is read twice, so that it is checked before it is written.
@@ -48,4 +55,15 @@ fn spooled() -> Result<File, Trouble> {
     io::copy(&mut io::stdin().lock(), &mut file)?;
     io::Seek::rewind(&mut file)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_store_in_which_a_run_is_not_over_is_said_to_be_held() {
+        assert!(held(true).contains("is held") && held(true).contains("`holdpoint release`"));
+        assert!(held(false).contains("nothing is held") && !held(false).contains("release"));
+    }
 }

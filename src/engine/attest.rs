@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::engine::Engine;
 use crate::engine::attest_trouble::{AttestTrouble, not_beside};
+use crate::engine::{Engine, EngineError};
 use crate::kernel::evidence::handover::Handover;
 use crate::kernel::evidence::note::{self, SignedHead, VerifyKey};
 use crate::kernel::evidence::tree::TreeHead;
@@ -62,7 +62,7 @@ impl Engine {
         &self,
         signer: Arc<dyn Signer>,
         before: Option<Arc<dyn Signs>>,
-    ) -> Result<Signing, Fault> {
+    ) -> Result<Signing, EngineError> {
         let journal = &self.inner.journal;
         let origin = self.origin().await?;
         let key = signer.key(&origin);
@@ -75,6 +75,7 @@ impl Engine {
         {
             tracing::error!(%fault, "the key is not changed, and heads of the log are not signed");
             self.leave_unsigned(&fault.to_string());
+            self.hold_if_put_back((&*signer, &origin)).await?;
             return Ok(Signing::Ours(key));
         }
         let signs = self.signs(last.as_ref(), (&origin, &text), before.as_deref()).await?;
@@ -121,7 +122,8 @@ impl Engine {
         let state = &self.inner.attesting;
         state.signed.store(signed, Ordering::Release);
         state.size.store(signed, Ordering::Release);
-        let (_, _, key) = state.signer.get_or_init(|| (signer, origin, key));
+        let (signer, origin, key) = state.signer.get_or_init(|| (signer, origin, key));
+        self.hold_if_put_back((&**signer, origin)).await?;
         let ours = last.filter(|last| last.key == text);
         if let Some(trouble) = self.foreseen(ours.as_ref()).await {
             self.trouble(Some(trouble));

@@ -1,9 +1,11 @@
 //! Kept heads: what lies beside the key and is not in the log, so that nothing is signed; and how somebody gives it up. It is
 //! the only proof that a store was put back in silence, or written anew: it is given up by whoever says so, and by name.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::kernel::Principal;
 use crate::kernel::evidence::note::SignedHead;
+use crate::ports::evidence::Signer;
+use crate::ports::identity::Identity;
 use crate::ports::{Fault, Note};
 
 /// A head that is kept beside the key, and whose leaves the log does not hold.
@@ -74,6 +76,66 @@ impl Engine {
         }
         signer.forget_last(origin)?;
         Ok(heads)
+    }
+
+    /// Holds a store whose log lacks what lies beside this process's key: it was put back, or written anew, while nobody
+    /// served it, and nobody has said so. What was decided since is not in it, and would be decided and done once more; so
+    /// nothing is before an operator has looked, as where it goes back under those who serve it (J10). Whoever let it go on
+    /// since that was signed has looked. To be called before anything runs.
+    pub(super) async fn hold_if_put_back(
+        &self,
+        (signer, origin): (&dyn Signer, &str),
+    ) -> Result<(), EngineError> {
+        let identity = self.inner.standing.get();
+        if identity.is_held {
+            return Ok(());
+        }
+        // A key that has signed another log alone says nothing of this one.
+        let is_other = signer.other(origin).map(|other| other.is_some());
+        let notes = match is_other
+            .and_then(|is| if is { Ok(Vec::new()) } else { signer.last(origin) })
+        {
+            Ok(notes) => notes,
+            Err(fault) => {
+                tracing::warn!(%fault, "whether the log holds what was signed could not be told");
+                return Ok(());
+            }
+        };
+        let seen = identity.released_at.zip(signer.kept_at());
+        let is_seen = seen.is_some_and(|(seen, kept)| kept < seen);
+        let Some(had) = self.lacks(&notes).await?.filter(|_| !is_seen) else { return Ok(()) };
+        let has = self.inner.journal.evidence().tree().await?.size;
+        let (epoch, now) = (self.inner.clock.fresh_secret(), self.inner.clock.now());
+        if let Some(replicas) = self.replicas() {
+            let hold =
+                |known: &Identity| (!known.is_held).then(|| known.rewound(epoch.clone()).at(now));
+            Identity::change((&*self.inner.journal, replicas), hold).await?;
+        } else {
+            identity.rewound(epoch.clone()).at(now).keep(&*self.inner.journal).await?;
+        }
+        self.inner.sharing.suspicion.count_rewound(&epoch);
+        tracing::error!(
+            had,
+            has,
+            "the store was put back, or written anew: its log lacks leaves that this server's key has signed; nothing is done \
+             until `holdpoint release`"
+        );
+        self.note(Note::Rewound { run: None, had, has, deeds: Vec::new() }).await;
+        self.settle_in().await
+    }
+
+    /// How many leaves the largest of these heads holds which the log does not.
+    async fn lacks(&self, notes: &[String]) -> Result<Option<u64>, Fault> {
+        let mut lacks = None;
+        for note in notes {
+            // One that cannot be read keeps the next from being signed, and proves nothing.
+            let Ok(signed) = SignedHead::parse(note) else { continue };
+            let root = self.inner.journal.evidence().root(signed.head.size).await?;
+            if root != Some(signed.head.root) {
+                lacks = lacks.max(Some(signed.head.size));
+            }
+        }
+        Ok(lacks)
     }
 
     async fn missing_heads(&self) -> Result<Vec<KeptHead>, Fault> {

@@ -36,7 +36,7 @@ impl Standing {
         *self.identity.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(identity);
     }
 
-    fn get(&self) -> Arc<Identity> {
+    pub(super) fn get(&self) -> Arc<Identity> {
         Arc::clone(&self.identity.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -285,14 +285,15 @@ impl Engine {
         // Said before it is so: whoever lets it go on stands in the log.
         let (name, door, known) = who.recorded();
         self.note(Note::Released { who: name, door, known }).await;
+        let now = self.inner.clock.now();
         let identity = if let Some(replicas) = self.replicas() {
             // What was found out since is for somebody to look at, too.
             let change = |known: &Identity| {
-                (known.is_held && known.epoch == seen.epoch).then(|| known.released())
+                (known.is_held && known.epoch == seen.epoch).then(|| known.released(now))
             };
             Identity::change((&*self.inner.journal, replicas), change).await?
         } else {
-            let identity = seen.released();
+            let identity = seen.released(now);
             identity.keep(&*self.inner.journal).await?;
             identity
         };

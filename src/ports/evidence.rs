@@ -124,6 +124,11 @@ pub trait Signer: Signs {
     /// whoever can write there cannot write here. An error where the key may not sign such a log.
     fn last(&self, origin: &str) -> Result<Vec<String>, Fault>;
 
+    /// When heads were last kept there; none where that is not known.
+    fn kept_at(&self) -> Option<Millis> {
+        None
+    }
+
     /// Another log that the key has signed, and its last head, where that keeps it from signing one of this origin.
     fn other(&self, origin: &str) -> Result<Option<(String, String)>, Fault>;
 

@@ -36,6 +36,9 @@ pub struct Identity {
     /// When it became that, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renewed_at: Option<Millis>,
+    /// When an operator who had looked last let it go on, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub released_at: Option<Millis>,
     /// Which file it is being made from, by its checksum: with that one, and no other, it can be taken up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub importing: Option<String>,
@@ -107,10 +110,11 @@ impl Identity {
         Some(format!("two databases with one history took writes: {places}"))
     }
 
-    /// The same once an operator has looked.
+    /// The same once an operator has looked, as of now.
     #[must_use]
-    pub fn released(&self) -> Self {
-        Self { is_held: false, is_rewound: false, twins: None, ..self.clone() }
+    pub fn released(&self, now: Millis) -> Self {
+        let released_at = Some(now);
+        Self { is_held: false, is_rewound: false, twins: None, released_at, ..self.clone() }
     }
 
     /// The same while a move brings it elsewhere.

@@ -152,6 +152,21 @@ async fn a_store_in_which_everything_is_over_is_not_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_import_in_which_everything_is_over_is_not_held_and_not_said_to_be() {
+    let mut stage = Stage::open(&bills("unsafe")).await;
+    let old = question(&stage.start(LOCAL, "s", "Bill 7.").await);
+    stage.answer(LOCAL, &old, json!("allow_once")).await.unwrap();
+    stage.server.kill();
+    let root = stage.root.path().to_path_buf();
+    assert_eq!(holdpoint(&root, &["export", "out.jsonl", "--data", "data"], "").code, 0);
+    std::fs::rename(root.join("data"), root.join("old")).unwrap();
+    let told = holdpoint(&root, &["import", "out.jsonl", "--data", "data"], "");
+    assert!(told.code == 0 && told.err.contains("nothing is held"), "{told:?}");
+    stage.server.restart();
+    assert_eq!(stage.server.page("/readyz").1, "ready\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deed_that_was_released_and_not_finished_is_asked_about_and_not_done() {
     for safety in ["unsafe", "idempotent"] {
         let mut stage = Stage::open(&bills(safety)).await;

@@ -103,6 +103,17 @@ async fn j13_a_server_that_keeps_a_head_which_the_log_lacks_says_so_though_anoth
     }
     copied_ahead(&one.join("audit.pem"), &other.join("audit.pem"));
     let server = start(&other);
+    // What one has signed and the log lacks holds the store for all, until somebody has looked.
+    let held = |server: &Server| server.page("/readyz").1.contains("gone back in time");
+    assert!(held(&server), "{}", server.told());
+    while !held(&signing) {
+        tokio::task::yield_now().await;
+    }
+    let told = holdpoint(root.path(), &["release", "--server", signing.address()], "");
+    assert_eq!(told.code, 0, "{told:?}");
+    while held(&server) {
+        tokio::task::yield_now().await;
+    }
     assert!(server.page("/readyz").1.contains(UNSIGNED), "{}", server.told());
     decided(&signing).await;
     // Until it has looked again, or takes it for well.
