@@ -1,5 +1,7 @@
 //! W1: pause and resume. Start a run, be asked, answer, see it complete; many clients at once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -36,6 +38,8 @@ pub struct W1 {
     pub server_cpu_us: f64,
     /// What a cycle costs the clients' processor.
     pub client_cpu_us: f64,
+    /// The longest time in which nobody was answered: what a store that writes itself anew costs everybody at once.
+    pub longest_gap_ms: f64,
     /// Bare gRPC turns a second, right before and right after it.
     pub bare_turns_per_second: f64,
 }
@@ -102,8 +106,10 @@ async fn one_pass(
     let cpu = || servers.iter().map(Server::cpu).sum::<Duration>();
     let (server_cpu, client_cpu) = (cpu(), own_cpu());
     let whole = Stopwatch::start();
+    let gaps = Arc::new(Gaps::default());
     let mut tasks = JoinSet::new();
     for mut client in callers {
+        let gaps = Arc::clone(&gaps);
         tasks.spawn(async move {
             let (mut starts, mut responds) = (Samples::default(), Samples::default());
             let mut cycles = 0;
@@ -112,9 +118,11 @@ async fn one_pass(
                 let one = Stopwatch::start();
                 let request = clients::start(&mut client, CYCLE).await?;
                 let paused = one.elapsed();
+                gaps.answered(whole.elapsed());
                 let one = Stopwatch::start();
                 clients::approve(&mut client, request).await?;
                 let completed = one.elapsed();
+                gaps.answered(whole.elapsed());
                 cycles += 1;
                 // A cycle counts if all of it lies within the time that is measured.
                 if begun >= warm_up && whole.elapsed() <= warm_up + length {
@@ -141,6 +149,44 @@ async fn one_pass(
         respond: responds.spread(),
         server_cpu_us: each(cpu().saturating_sub(server_cpu)),
         client_cpu_us: each(own_cpu().saturating_sub(client_cpu)),
+        longest_gap_ms: gaps.longest().as_secs_f64() * 1e3,
         bare_turns_per_second: 0.0,
     })
+}
+
+/// When anybody was last answered, and the longest time in which nobody was.
+#[derive(Debug, Default)]
+struct Gaps {
+    last_us: AtomicU64,
+    longest_us: AtomicU64,
+}
+
+impl Gaps {
+    fn answered(&self, at: Duration) {
+        let at = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
+        let last = self.last_us.fetch_max(at, Ordering::Relaxed);
+        // What comes before the first answer is the server's own beginning.
+        if last > 0 {
+            self.longest_us.fetch_max(at.saturating_sub(last), Ordering::Relaxed);
+        }
+    }
+
+    fn longest(&self) -> Duration {
+        Duration::from_micros(self.longest_us.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_gap_is_between_two_answers_of_anybody() {
+        let gaps = Gaps::default();
+        // The first one is late, two come in no order, and then nobody is answered for a while.
+        for at in [9_000, 9_010, 9_005, 9_012, 9_300, 9_301] {
+            gaps.answered(Duration::from_millis(at));
+        }
+        assert_eq!(gaps.longest(), Duration::from_millis(288));
+    }
 }

@@ -152,6 +152,7 @@ impl Report {
             "P99 MS",
             "RESPOND P50",
             "P99 MS",
+            "GAP MS",
             "SERVER US",
             "CLIENT US",
         ];
@@ -161,6 +162,7 @@ impl Report {
             let times = [start.p50_ms, start.p99_ms, respond.p50_ms, respond.p99_ms].map(fine);
             let mut cells = vec![w1.clients.to_string(), whole(w1.cycles_per_second)];
             cells.extend(times);
+            cells.push(fine(w1.longest_gap_ms));
             cells.extend([w1.server_cpu_us, w1.client_cpu_us].map(whole));
             cells
         }));
@@ -324,6 +326,7 @@ mod tests {
             respond: Spread::default(),
             server_cpu_us: 0.0,
             client_cpu_us: 0.0,
+            longest_gap_ms: 0.0,
         }
     }
 
