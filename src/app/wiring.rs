@@ -272,7 +272,8 @@ fn describe() {
     metrics::describe_counter!("holdpoint_store_rewound_total", "Times the store had gone back");
     metrics::describe_counter!(
         "holdpoint_outcomes_superseded_total",
-        "Outcomes that came home after another server had taken over"
+        "Outcomes that the store did not take, as another server drove the run by then; what a server that was taken \
+         for dead drops when it wakes is not counted"
     );
     // What nobody has counted yet is 0, and not missing: by that an alert sees the first one.
     for name in [

@@ -37,6 +37,10 @@ pub(super) const ESCAPES: &str =
 const OPTIONS: &str =
     "there are `sslmode`, `sslrootcert`, `durability`, `application_name` and `options`";
 
+/// What whoever names a host after `?` is told: it would be one more beside those that stand before the `/`.
+const HOSTS: &str = "hosts and ports are named before the `/`, as in `postgres://USER@HOST:5432/DATABASE`, and several as in \
+     `a:5432,b:5432`; the directory of a socket stands there, too, with `%2F` for each `/`: `%2Frun%2Fpostgresql`";
+
 /// What is ours in an address.
 #[derive(Default)]
 pub(super) struct Ours {
@@ -54,8 +58,10 @@ pub(super) fn split(address: &str) -> Result<(String, Ours), String> {
     let mut left = Vec::new();
     for pair in query.split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let value = percent_encoding::percent_decode_str(value).decode_utf8_lossy();
-        match (name, &*value) {
+        let [name, value] = [name, value]
+            .map(|part| percent_encoding::percent_decode_str(part).decode_utf8_lossy());
+        match (&*name, &*value) {
+            ("host" | "hostaddr" | "port", _) => return Err(format!("{name}: {HOSTS}")),
             ("sslrootcert", "system") => {}
             ("sslrootcert", path) => ours.roots = Some(PathBuf::from(path)),
             ("sslmode", "verify-full" | "verify-ca") => left.push("sslmode=require".to_owned()),
@@ -99,4 +105,12 @@ pub(super) fn has_signs(address: &str) -> bool {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let Some((who, _)) = rest.rsplit_once('@') else { return false };
     who.contains(['@', '/', '?', '#']) || who.matches(':').count() > 1
+}
+
+/// Whether there is a `%` in the password as it is written: the sign of another, or itself, which is written `%25`.
+pub(super) fn has_percent(address: &str) -> bool {
+    let front = address.split('?').next().unwrap_or(address);
+    let rest = front.split_once("://").map_or(front, |(_, rest)| rest);
+    let password = rest.rsplit_once('@').and_then(|(who, _)| who.split_once(':'));
+    password.is_some_and(|(_, password)| password.contains('%'))
 }

@@ -77,8 +77,8 @@ impl PostgresJournal {
         audit.report.tables = schema::about(&moment).await.map_err(failed)?;
         match rights::lacking(&moment).await.map_err(failed)? {
             Some(Lacking::ToWrite) => audit.report.tables.push(rights::ONLY_READS.into()),
-            Some(one @ Lacking::One { .. }) => {
-                audit.report.lacks = Some(format!("{}; {}", one.why(), one.remedy()));
+            Some(lacks @ Lacking::Rights { .. }) => {
+                audit.report.lacks = Some(format!("{}; {}", lacks.why(), lacks.remedy()));
             }
             None => {}
         }

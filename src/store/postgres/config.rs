@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 
-use crate::store::postgres::address::{Durability, ESCAPES, FORM, read_by_driver, split};
+use crate::store::postgres::address::{
+    Durability, ESCAPES, FORM, has_percent, read_by_driver, split,
+};
 use crate::store::postgres::error::PostgresError;
 use crate::store::postgres::hosts::Histories;
 use crate::store::postgres::slots::Slots;
@@ -28,6 +30,8 @@ pub struct PostgresConfig {
     pub(super) roots: Option<PathBuf>,
     /// Nothing is ever written: a role that may read is enough.
     pub(super) only_looks: bool,
+    /// There is a `%` in the password as it was written.
+    pub(super) has_percent: bool,
     /// What connections are counted by, where several openings are one server's.
     slots: Option<Slots>,
     /// Which host has been used, where they are.
@@ -58,6 +62,7 @@ impl PostgresConfig {
         if address.split('?').next().is_some_and(|front| front.matches('@').count() > 1) {
             return Err(bad(format!("there is more than one `@` in it; {FORM}, {ESCAPES}")));
         }
+        let has_percent = has_percent(address);
         let (address, ours) = split(address).map_err(bad)?;
         let mut server = read_by_driver(&address).map_err(bad)?;
         if server.get_hosts().is_empty() {
@@ -79,7 +84,8 @@ impl PostgresConfig {
             server.application_name("holdpoint");
         }
         let (roots, only_looks) = (ours.roots, false);
-        Ok(Self { server, durability, roots, only_looks, slots: None, histories: None })
+        let (slots, histories) = (None, None);
+        Ok(Self { server, durability, roots, only_looks, has_percent, slots, histories })
     }
 
     /// The same for a server that tries again and again to open its store: what the database has not answered of an opening
@@ -112,7 +118,6 @@ impl PostgresConfig {
     /// The same for each of the hosts alone.
     pub(super) fn hosts(&self) -> Vec<Self> {
         let (server, ports) = (&self.server, self.server.get_ports());
-        let addresses = server.get_hostaddrs();
         let alone = server.get_hosts().iter().zip(0..).map(|(host, at)| {
             let mut one = without_hosts(server);
             match host {
@@ -120,9 +125,6 @@ impl PostgresConfig {
                 #[cfg(unix)]
                 Host::Unix(dir) => one.host_path(dir),
             };
-            if let Some(address) = addresses.get(at) {
-                one.hostaddr(*address);
-            }
             if let Some(port) = ports.get(at).or(ports.first()) {
                 one.port(*port);
             }
@@ -209,6 +211,45 @@ mod tests {
         }
         let socket = PostgresConfig::new("postgres://ann@%2Frun%2Fpg/db").expect("it is one");
         assert!(socket.is_at(&socket.place()), "{}", socket.place());
+    }
+
+    #[test]
+    fn a_percent_is_noticed_in_the_password_and_nowhere_else() {
+        for (address, is_so) in [
+            ("postgres://ann:p%41w@one/db", true),
+            ("postgres://ann:p%25w@one/db", true),
+            ("postgres://ann:pw@one/db", false),
+            ("postgres://an%40n@one/db", false),
+            ("postgres://ann@%2Frun%2Fpg/db?options=-c%20x", false),
+        ] {
+            let config = PostgresConfig::new(address).expect(address);
+            assert_eq!(config.has_percent, is_so, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_host_or_a_port_after_the_question_mark_is_refused_and_not_one_more_host() {
+        for (parameter, field) in [
+            ("host=/run/pg", "host: "),
+            ("host=two", "host: "),
+            ("hos%74=two", "host: "),
+            ("sslmode=disable&hostaddr=10.0.0.1", "hostaddr: "),
+            ("port=5433", "port: "),
+        ] {
+            let address = format!("postgres://ann@127.0.0.1:5432/db?{parameter}");
+            let refused = PostgresConfig::new(&address).expect_err(parameter).to_string();
+            assert!(
+                refused.contains(&format!("cannot be read: {field}")),
+                "{parameter}: {refused}"
+            );
+            assert!(refused.contains("before the `/`"), "{parameter}: {refused}");
+            assert!(refused.contains("`a:5432,b:5432`"), "{parameter}: {refused}");
+        }
+        let socket = PostgresConfig::new("postgres://ann@%2Frun%2Fpg:5433/db").expect("it is one");
+        assert_eq!(
+            (socket.durability, socket.place()),
+            (Durability::Single, "/run/pg:5433/db".into())
+        );
     }
 
     #[test]

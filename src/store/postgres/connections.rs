@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::ports::Fault;
 use crate::store::postgres::config::PostgresConfig;
 use crate::store::postgres::error::PostgresError;
-use crate::store::postgres::faults::{fault, is_unknown, refused};
+use crate::store::postgres::faults::{fault, is_unknown, not_let_in};
 use crate::store::postgres::hosts::{Histories, History};
 use crate::store::postgres::slots::{Purpose, Slot, Slots};
 use crate::store::postgres::steps::Steps;
@@ -401,13 +401,12 @@ pub(super) async fn reach(
     heard: Option<Heard>,
     slot: Option<Slot>,
 ) -> Result<Line, PostgresError> {
-    let place = config.place();
     let tls = Tls::new(config.roots.as_deref())
-        .map_err(|why| PostgresError::Untrusted { place: place.clone(), why })?;
+        .map_err(|why| PostgresError::Untrusted { place: config.place(), why })?;
     let connecting = tokio::time::timeout(PATIENCE, config.server.connect(tls));
     let connected =
         connecting.await.unwrap_or_else(|_| Err(tokio_postgres::Error::__private_api_timeout()));
-    let (client, mut connection) = connected.map_err(|error| refused(place.clone(), &error))?;
+    let (client, mut connection) = connected.map_err(|error| not_let_in(config, &error))?;
     let is_doubtful = Arc::new(AtomicBool::new(false));
     let doubts = Arc::clone(&is_doubtful);
     let had = CancellationToken::new();

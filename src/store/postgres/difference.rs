@@ -8,6 +8,9 @@ const UNDO: &str = "that undoes it, and servers go on by themselves";
 const RESTORE: &str = "put that back, or restore the database with all servers stopped, and say `holdpoint restored` \
      before they start";
 
+/// The rank of what hangs on a table, or stands beside it.
+const HANGING: u8 = 2;
+
 /// What was done to our tables, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Difference {
@@ -82,7 +85,7 @@ impl<'a> Line<'a> {
             | What::Hook(..)
             | What::Index(..)
             | What::Constraint(..)
-            | What::Part(..) => 2,
+            | What::Part(..) => HANGING,
         }
     }
 
@@ -187,14 +190,26 @@ fn only<'a>(one: &'a str, other: &str) -> Vec<Line<'a>> {
     one.lines().filter(|line| !is_there(line)).map(Line::of).collect()
 }
 
+/// What was added, and what takes it away. A function cannot be dropped while a trigger calls it, or whatever else hangs on a
+/// table: that is told with it, and before it.
+fn added(first: &Line<'_>, new: &[Line<'_>]) -> String {
+    let hangs = |line: &&Line<'_>| matches!(line.what, What::Hook(..) | What::Constraint(..));
+    let is_function = |line: &&Line<'_>| matches!(line.what, What::Function(_));
+    if first.rank() < HANGING || !new.iter().any(|line| is_function(&line)) {
+        return first.is_new();
+    }
+    let all = new.iter().filter(hangs).chain(new.iter().filter(is_function));
+    all.map(Line::is_new).collect::<Vec<_>>().join(", and ")
+}
+
 /// The first difference between how tables were made and how they are.
 pub(super) fn difference(made: &str, is: &str) -> Difference {
     let (lost, new) = (only(made, is), only(is, made));
     let first_lost = lost.iter().min_by_key(|line| line.rank());
     let first_new = new.iter().min_by_key(|line| line.rank());
     match (first_lost, first_new) {
-        (Some(lost), Some(added)) if added.rank() < lost.rank() => {
-            Difference::undone(added.is_new())
+        (Some(lost), Some(first)) if first.rank() < lost.rank() => {
+            Difference::undone(first.is_new())
         }
         (Some(lost), first) => match new.iter().find(|line| line.what == lost.what) {
             Some(now) => now.is_not(lost),
@@ -203,7 +218,7 @@ pub(super) fn difference(made: &str, is: &str) -> Difference {
                 None => Difference::restored(lost.is_missing()),
             },
         },
-        (None, Some(new)) => Difference::undone(new.is_new()),
+        (None, Some(first)) => Difference::undone(added(first, &new)),
         (None, None) => Difference::restored("they are in another order".into()),
     }
 }
@@ -317,6 +332,29 @@ runs.hooks bigint not null default 0";
             let told = difference(MADE, &format!("{MADE}\n{more}"));
             assert_eq!(told, Difference { what, remedy: UNDO });
         }
+    }
+
+    #[test]
+    fn a_function_is_told_after_whatever_may_call_it_for_it_is_not_dropped_before() {
+        for (more, told) in [
+            (
+                "f() v 89ab\nruns trigger t O",
+                "the trigger `t` on `runs` is new (`drop trigger t on holdpoint.runs`), and the function `f` is new (`drop \
+                 function holdpoint.f`)",
+            ),
+            (
+                "desks trigger t O\nf() v 89ab\nruns trigger t O",
+                "the trigger `t` on `desks` is new (`drop trigger t on holdpoint.desks`), and the trigger `t` on `runs` is new \
+                 (`drop trigger t on holdpoint.runs`), and the function `f` is new (`drop function holdpoint.f`)",
+            ),
+        ] {
+            let what = told.to_owned();
+            let told = difference(MADE, &format!("{MADE}\n{more}"));
+            assert_eq!(told, Difference { what, remedy: UNDO });
+        }
+        // Without the table that it came with, neither is there.
+        let told = difference(MADE, &format!("{MADE}\nextra p\nextra trigger t O\nf() v 89ab"));
+        assert_eq!(told.what, "the table `extra` is new (`drop table holdpoint.extra`)");
     }
 
     #[test]

@@ -12,6 +12,18 @@ fn tls_remedy(why: &str) -> &'static str {
     }
 }
 
+/// What to do about a server that nobody reached; of one that was reached and went, or is slow, nothing but to wait.
+fn away_remedy(why: &str) -> &'static str {
+    // The driver's words for what does not come to a connection.
+    let unreached = ["error connecting to server", "timeout waiting for server"];
+    if unreached.iter().any(|words| why.starts_with(words)) {
+        "; check host and port in the address, that the server runs, and that it listens there (`listen_addresses` and `port` in \
+         its `postgresql.conf`)"
+    } else {
+        ""
+    }
+}
+
 /// What to do about tables that may not be made, or changed: a right to what is in a schema helps nobody to make that.
 fn owner_remedy(are_there: bool) -> &'static str {
     if are_there {
@@ -33,7 +45,7 @@ pub enum PostgresError {
         why: String,
     },
     /// Nobody answers.
-    #[error("the database at {place} cannot be reached: {why}")]
+    #[error("the database at {place} cannot be reached: {why}{}", away_remedy(.why))]
     Away {
         /// Where.
         place: String,
@@ -177,7 +189,7 @@ pub enum PostgresError {
         /// What it is.
         value: String,
         /// What to do.
-        remedy: &'static str,
+        remedy: String,
     },
     /// Nobody made our tables there.
     #[error(
@@ -341,6 +353,30 @@ mod tests {
             crowded.contains("`max_connections`") && crowded.contains("docs/scale.md"),
             "{crowded}"
         );
+    }
+
+    #[test]
+    fn a_server_that_nobody_reached_is_told_with_what_to_look_at() {
+        let told = |why: &str| {
+            PostgresError::Away { place: "one:5432/db".into(), why: why.into() }.to_string()
+        };
+        for why in [
+            "error connecting to server: failed to lookup address information: Name or service not known",
+            "error connecting to server: Connection refused (os error 111)",
+            "timeout waiting for server",
+        ] {
+            let told = told(why);
+            assert!(
+                told.contains(why) && told.contains("check host and port in the address"),
+                "{told}"
+            );
+        }
+        // One that answered before: there is nothing to look for in the address.
+        let slow = told("it takes too long to answer");
+        assert!(!slow.contains("address"), "{slow}");
+        // What was told once already is not told twice.
+        let again = told(&told("timeout waiting for server"));
+        assert_eq!(again.matches("check host").count(), 1, "{again}");
     }
 
     #[test]

@@ -5,8 +5,9 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
 use crate::ports::Fault;
+use crate::store::postgres::config::PostgresConfig;
 use crate::store::postgres::error::PostgresError;
-use crate::store::postgres::rights::remedy;
+use crate::store::postgres::rights::{of_password, remedy};
 
 /// Nobody is let in any more.
 pub(super) fn closed() -> Fault {
@@ -115,4 +116,15 @@ pub(super) fn refused(place: String, error: &Error) -> PostgresError {
         return PostgresError::Denied { place, why, remedy };
     }
     PostgresError::Away { place, why }
+}
+
+/// The same of whoever asks to be let in with what an address says.
+pub(super) fn not_let_in(config: &PostgresConfig, error: &Error) -> PostgresError {
+    let mut told = refused(config.place(), error);
+    if let PostgresError::Denied { remedy, .. } = &mut told
+        && error.code() == Some(&SqlState::INVALID_PASSWORD)
+    {
+        *remedy = of_password(config.has_percent);
+    }
+    told
 }

@@ -36,6 +36,7 @@ mod replicas;
 mod rights;
 mod schema;
 mod sessions;
+mod settings;
 mod slots;
 mod standby;
 mod steps;

@@ -2,23 +2,23 @@
 
 use tokio_postgres::{Error, GenericClient};
 
-/// A right that is missing, in words, with what gives it: everything that is ours is read and written, and the tables that
-/// say what they are only read and locked.
+/// The rights that are missing, each with what it is missing of, whether that is everything that it is wanted of, and who
+/// lacks it: everything that is ours is read and written, and the tables that say what they are only read and locked.
 const LACKING: &str = "
-select what, grants from (
-  select wanted.word || ' in holdpoint.' || c.relname as what,
-         'grant ' || wanted.word || ' on holdpoint.' || c.relname || ' to ' || pg_catalog.quote_ident(current_user) as grants
+select word, places, is_every, pg_catalog.quote_ident(current_user) from (
+  select wanted.nth, wanted.word, pg_catalog.bool_and(not given.is_so) as is_every,
+         string_agg('holdpoint.' || pg_catalog.quote_ident(c.relname), ', ' order by c.relname)
+           filter (where not given.is_so) as places
     from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-    cross join unnest(array['select', 'update', 'insert', 'delete']) as wanted (word)
-    where n.nspname = 'holdpoint' and c.relkind = 'r'
-      and (c.relname <> 'meta' or wanted.word in ('select', 'update'))
-      and not pg_catalog.has_table_privilege(c.oid, wanted.word)
+    cross join unnest(array['select', 'insert', 'update', 'delete']) with ordinality as wanted (word, nth)
+    cross join lateral (select pg_catalog.has_table_privilege(c.oid, wanted.word)) as given (is_so)
+    where n.nspname = 'holdpoint' and c.relkind = 'r' and (c.relname <> 'meta' or wanted.word in ('select', 'update'))
+    group by wanted.nth, wanted.word
   union all
-  select 'execute holdpoint.' || p.proname,
-         'grant execute on all functions in schema holdpoint to ' || pg_catalog.quote_ident(current_user)
+  select 5, 'execute', true, string_agg('holdpoint.' || pg_catalog.quote_ident(p.proname), ', ' order by p.proname)
     from pg_catalog.pg_proc p join pg_catalog.pg_namespace n on n.oid = p.pronamespace
     where n.nspname = 'holdpoint' and not pg_catalog.has_function_privilege(p.oid, 'execute')
-) missing order by what limit 1";
+) missing where places is not null order by nth";
 
 /// Whether none of our tables may be written to.
 const IS_READER: &str = "
@@ -31,17 +31,53 @@ select not exists (select 1
 pub(super) const ONLY_READS: &str =
     "this role may only read: enough to look, and not for a server, nor for commands that write";
 
+/// A right that is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Missing {
+    /// The word for it in a `grant`.
+    right: String,
+    /// What it is missing of, in the words of a statement.
+    places: String,
+    /// Whether that is everything that it is wanted of.
+    is_every: bool,
+}
+
+impl Missing {
+    fn is_of_functions(&self) -> bool {
+        self.right == "execute"
+    }
+
+    /// What somebody may not do for want of it.
+    fn what(&self) -> String {
+        let Self { right, places, .. } = self;
+        match (self.is_of_functions(), self.is_every) {
+            (true, _) => format!("{right} {places}"),
+            (false, true) => format!("{right} in all tables of schema holdpoint"),
+            (false, false) => format!("{right} in {places}"),
+        }
+    }
+
+    /// What it is given on.
+    fn on(&self) -> &str {
+        match (self.is_of_functions(), self.is_every) {
+            (true, _) => "all functions in schema holdpoint",
+            (false, true) => "all tables in schema holdpoint",
+            (false, false) => &self.places,
+        }
+    }
+}
+
 /// What somebody who connects, and may not do all that a server does, lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lacking {
     /// Every right to write: they are let look, and nothing else.
     ToWrite,
-    /// A right among others that they have.
-    One {
-        /// To do what.
-        what: String,
-        /// The statement that gives it.
-        grants: String,
+    /// Rights among others that they have.
+    Rights {
+        /// Which.
+        missing: Vec<Missing>,
+        /// Who lacks them, as a statement has it.
+        role: String,
     },
 }
 
@@ -50,7 +86,10 @@ impl Lacking {
     pub(super) fn why(&self) -> String {
         match self {
             Self::ToWrite => "this role may only read".into(),
-            Self::One { what, .. } => format!("permission denied to {what}"),
+            Self::Rights { missing, .. } => {
+                let what: Vec<_> = missing.iter().map(Missing::what).collect();
+                format!("permission denied to {}", what.join(", and to "))
+            }
         }
     }
 
@@ -58,18 +97,37 @@ impl Lacking {
     pub(super) fn remedy(&self) -> String {
         match self {
             Self::ToWrite => "what writes, as this does, wants the role that servers have, or one with the same rights".into(),
-            Self::One { grants, .. } => format!("`{grants}` gives that right; servers need all of them"),
+            Self::Rights { missing, role } => {
+                let give = if missing.len() == 1 { "gives that right" } else { "give these rights" };
+                format!("{} {give}; servers need all of them", grants(missing, role))
+            }
         }
     }
 }
 
-/// What whoever is connected lacks of what a server needs; of several rights the first.
+/// The statements that give rights: one for all that are given on the same.
+fn grants(missing: &[Missing], role: &str) -> String {
+    let grants = missing.chunk_by(|one, next| one.on() == next.on()).map(|same| {
+        let rights: Vec<_> = same.iter().map(|one| one.right.as_str()).collect();
+        let on = same.first().map(Missing::on).unwrap_or_default();
+        format!("`grant {} on {on} to {role}`", rights.join(", "))
+    });
+    grants.collect::<Vec<_>>().join(", ")
+}
+
+/// What whoever is connected lacks of what a server needs: all of it, so that nobody comes again for each.
 pub(super) async fn lacking(client: &impl GenericClient) -> Result<Option<Lacking>, Error> {
-    let Some(row) = client.query_typed_opt(LACKING, &[]).await? else { return Ok(None) };
+    let rows = client.query_typed(LACKING, &[]).await?;
+    let Some(first) = rows.first() else { return Ok(None) };
     if client.query_typed_one(IS_READER, &[]).await?.try_get(0)? {
         return Ok(Some(Lacking::ToWrite));
     }
-    Ok(Some(Lacking::One { what: row.try_get(0)?, grants: row.try_get(1)? }))
+    let role = first.try_get(3)?;
+    let missing = rows.iter().map(|row| {
+        let (right, places, is_every) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        Ok(Missing { right, places, is_every })
+    });
+    Ok(Some(Lacking::Rights { missing: missing.collect::<Result<_, Error>>()?, role }))
 }
 
 /// What to do about a no to whoever connects, by the code that it has.
@@ -85,6 +143,17 @@ pub(super) fn remedy(code: &str) -> &'static str {
         }
         _ => "check user and password in the address, and what `pg_hba.conf` says of them",
     }
+}
+
+/// The same of a password that was wrong. A `%` that stands in it as itself is taken with what comes after it for another
+/// sign, and nobody is told of that.
+pub(super) fn of_password(has_percent: bool) -> String {
+    let percent = if has_percent {
+        "; a `%` of the password itself is written `%25` in the address"
+    } else {
+        ""
+    };
+    format!("{}{percent}", remedy("28P01"))
 }
 
 #[cfg(test)]
@@ -104,9 +173,54 @@ mod tests {
     fn whoever_may_only_read_is_told_that_and_not_of_one_right() {
         let reads = Lacking::ToWrite;
         assert!(reads.why().contains("may only read") && !reads.remedy().contains("grant"));
-        let one =
-            Lacking::One { what: "delete in holdpoint.runs".into(), grants: "grant it".into() };
-        assert_eq!(one.why(), "permission denied to delete in holdpoint.runs");
-        assert!(one.remedy().starts_with("`grant it`"), "{}", one.remedy());
+    }
+
+    fn missing(right: &str, places: &str, is_every: bool) -> Missing {
+        Missing { right: right.into(), places: places.into(), is_every }
+    }
+
+    fn told(missing: Vec<Missing>) -> (String, String) {
+        let lacking = Lacking::Rights { missing, role: "weak".into() };
+        (lacking.why(), lacking.remedy())
+    }
+
+    #[test]
+    fn one_right_that_is_missing_is_told_with_the_statement_that_gives_it() {
+        let (why, remedy) = told(vec![missing("delete", "holdpoint.runs", false)]);
+        assert_eq!(why, "permission denied to delete in holdpoint.runs");
+        let gives =
+            "`grant delete on holdpoint.runs to weak` gives that right; servers need all of them";
+        assert_eq!(remedy, gives);
+    }
+
+    #[test]
+    fn all_rights_that_are_missing_are_told_at_once() {
+        let (why, remedy) = told(vec![missing("delete", "holdpoint.a, holdpoint.b", true)]);
+        assert_eq!(why, "permission denied to delete in all tables of schema holdpoint");
+        assert!(
+            remedy.starts_with("`grant delete on all tables in schema holdpoint to weak` gives")
+        );
+        let (why, remedy) = told(vec![
+            missing("insert", "holdpoint.a, holdpoint.b", true),
+            missing("update", "holdpoint.a, holdpoint.b", true),
+            missing("delete", "holdpoint.runs, holdpoint.desks", false),
+            missing("execute", "holdpoint.append", true),
+        ]);
+        assert!(
+            why.contains("insert in all tables of schema holdpoint, and to update in all"),
+            "{why}"
+        );
+        assert!(why.ends_with("and to execute holdpoint.append"), "{why}");
+        let gives = "`grant insert, update on all tables in schema holdpoint to weak`, `grant delete on holdpoint.runs, \
+                     holdpoint.desks to weak`, `grant execute on all functions in schema holdpoint to weak` give these rights";
+        assert!(remedy.starts_with(gives), "{remedy}");
+    }
+
+    #[test]
+    fn of_a_password_with_a_percent_in_it_is_told_how_that_is_written() {
+        assert!(
+            of_password(true).contains("`%25`") && of_password(true).starts_with(remedy("28P01"))
+        );
+        assert_eq!(of_password(false), remedy("28P01"));
     }
 }

@@ -5,7 +5,6 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
 
-use crate::store::postgres::address::Durability;
 use crate::store::postgres::config::PostgresConfig;
 use crate::store::postgres::difference::{Difference, difference};
 use crate::store::postgres::error::{PostgresError, READS, SCHEMA};
@@ -14,31 +13,12 @@ use crate::store::postgres::hosts::History;
 use crate::store::postgres::indexes;
 use crate::store::postgres::raising::{self, DESKS, MAKE, RAISE};
 use crate::store::postgres::rights::lacking;
+use crate::store::postgres::settings;
 
-/// The first version that was tried.
-const OLDEST: i32 = 140_000;
 /// One at a time makes or changes the tables.
 const MIGRATING: i64 = 0x686f_6c64;
 /// How appends are decided and written, and what is asked most: as they are now, whatever they were.
 const FUNCTIONS: [&str; 2] = [include_str!("append.sql"), include_str!("asked.sql")];
-
-/// What to do about a commit that waits for nothing, by where that is set: nobody who looks at the server's settings sees a
-/// role's or a database's.
-fn synchronous(source: &str) -> &'static str {
-    match source {
-        "database" => {
-            "set it to `on`; it is set on the database: `alter database … reset synchronous_commit`"
-        }
-        "user" => "set it to `on`; it is set on the role: `alter role … reset synchronous_commit`",
-        "database user" => {
-            "set it to `on`; it is set on the role in this database: `alter role … in database … reset synchronous_commit`"
-        }
-        "client" => "set it to `on`; it is set in the address: take it out of `options`",
-        _ => {
-            "set it to `on` at the server: `alter system reset synchronous_commit`, or in its `postgresql.conf`"
-        }
-    }
-}
 
 /// What the tables, their columns and constraints, whatever hangs on them, and the functions are, one line each: a
 /// table that is not logged, or a trigger that drops rows, loses what was acknowledged.
@@ -97,7 +77,7 @@ select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
 
 /// Looks at what a connection leads to: whether it may be trusted with anything, and whether our tables are there.
 pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<(), PostgresError> {
-    check_server(config, client).await?;
+    settings::check(config, client).await?;
     let place = config.place();
     let failed = |error: tokio_postgres::Error| refused(place.clone(), &error);
     match kept(client).await.map_err(failed)? {
@@ -141,54 +121,6 @@ pub(super) async fn history(client: &Client) -> Option<History> {
     let timeline = u32::from_str_radix(&timeline, 16).ok()?;
     let (system, started) = (row.try_get(0).ok()?, row.try_get(2).ok()?);
     Some(History { system, database: row.try_get(3).ok()?, timeline, started })
-}
-
-/// Whether a server keeps what it acknowledges.
-async fn check_server(config: &PostgresConfig, client: &Client) -> Result<(), PostgresError> {
-    let place = config.place();
-    let settings = "select current_setting('server_version_num')::int, current_setting('server_version'),
-        pg_catalog.pg_is_in_recovery(), current_setting('fsync', true), current_setting('full_page_writes', true),
-        current_setting('synchronous_commit', true), current_setting('synchronous_standby_names', true),
-        current_setting('default_transaction_isolation', true),
-        (select source from pg_catalog.pg_settings where name = 'synchronous_commit')";
-    let row = client.query_typed_one(settings, &[]).await;
-    let row = row.map_err(|error| refused(place.clone(), &error))?;
-    let text = |at: usize| row.try_get::<_, Option<String>>(at).ok().flatten().unwrap_or_default();
-    if row.try_get::<_, i32>(0).unwrap_or(0) < OLDEST {
-        return Err(PostgresError::TooOld { place, found: text(1) });
-    }
-    if row.try_get::<_, bool>(2).unwrap_or(true) {
-        return Err(PostgresError::Standby { place });
-    }
-    let off = |setting, value, remedy| {
-        Err(PostgresError::Unsafe { place: place.clone(), setting, value, remedy })
-    };
-    if ["off", "local"].contains(&text(5).as_str()) {
-        return off("synchronous_commit", text(5), synchronous(&text(8)));
-    }
-    let is_platform = config.durability == Durability::Platform;
-    if !["", "read committed"].contains(&text(7).as_str()) && !is_platform {
-        return off(
-            "default_transaction_isolation",
-            text(7),
-            "set it to `read committed` for this role",
-        );
-    }
-    for (at, setting) in [(3, "fsync"), (4, "full_page_writes")] {
-        if text(at) == "off" && !is_platform {
-            return off(
-                setting,
-                text(at),
-                "set it to `on`, or say `durability=platform` in the address where the platform keeps it otherwise",
-            );
-        }
-    }
-    if config.durability == Durability::Replicated && text(6).is_empty() {
-        let remedy = "set it to those that must have what was acknowledged, such as `ANY 1 (one, two)`, or say \
-                      `durability=single` in the address where one server is all there is";
-        return off("synchronous_standby_names", "''".into(), remedy);
-    }
-    Ok(())
 }
 
 /// The schema that is there, and what it was made as; none if there is none.
@@ -238,7 +170,7 @@ pub(super) async fn migrate_as(
     first: Option<(String, Vec<u8>)>,
 ) -> Result<Migrated, PostgresError> {
     let place = config.place();
-    check_server(config, client).await?;
+    settings::check(config, client).await?;
     let failed = |error: tokio_postgres::Error| not_owned(&place, &error, true);
     let unmade = |error: tokio_postgres::Error| not_owned(&place, &error, false);
     let transaction = client.transaction().await.map_err(failed)?;

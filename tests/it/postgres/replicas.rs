@@ -340,6 +340,8 @@ async fn j2_a_reload_that_turns_syncing_off_is_noticed_and_nothing_is_acknowledg
         client.batch_execute("select pg_reload_conf()").await.unwrap();
         let told = said(server, "/readyz", |status, _| status == 503).await;
         assert!(told.contains(word), "{told}");
+        let undo = format!("`alter system reset {setting}` at the server");
+        assert!(told.contains(&undo) && told.contains("`select pg_reload_conf()`"), "{told}");
         let mut grpc = server.client().await;
         let refused = grpc.send_responses(answer_to(&request, "approve", "yes")).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unavailable, "{refused}");

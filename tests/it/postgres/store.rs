@@ -400,6 +400,12 @@ async fn whoever_has_no_rights_is_told_so() {
     let told = refused(&address).await.to_string();
     assert!(told.contains("permission denied to delete in holdpoint.runs"), "{told}");
     assert!(told.contains(&format!("`grant delete on holdpoint.runs to {role}`")), "{told}");
+    // Several at once, and not one a start.
+    let revoke = format!("revoke delete on all tables in schema holdpoint from {role}");
+    client.batch_execute(&revoke).await.unwrap();
+    let told = refused(&address).await.to_string();
+    let grant = format!("`grant delete on all tables in schema holdpoint to {role}` gives");
+    assert!(told.contains(&grant), "{told}");
     let reads =
         format!("revoke insert, update, delete on all tables in schema holdpoint from {role}");
     client.batch_execute(&reads).await.unwrap();
@@ -410,6 +416,7 @@ async fn whoever_has_no_rights_is_told_so() {
     let away = PostgresConfig::new("postgres://ann@127.0.0.1:1/db").unwrap();
     let told = holdpoint::store::open_postgres(&away).await.map(drop).unwrap_err();
     assert!(matches!(told, PostgresError::Away { .. }) && told.may_pass(), "{told}");
+    assert!(told.to_string().contains("check host and port in the address"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -425,7 +432,7 @@ async fn a_database_that_may_lose_what_it_acknowledged_is_refused() {
     client.batch_execute(&format!("{set} = 'repeatable read'")).await.unwrap();
     let told = refused(&database.address()).await.to_string();
     assert!(told.contains("default_transaction_isolation = repeatable read"), "{told}");
-    assert!(told.contains("set it to `read committed` for this role"), "{told}");
+    assert!(told.contains("set it to `read committed`; it is set on the database"), "{told}");
     client.batch_execute(&format!("{set} = 'read committed'")).await.unwrap();
     let told = refused(&format!("{}?durability=replicated", database.address())).await.to_string();
     assert!(told.contains("synchronous_standby_names = ''"), "{told}");
@@ -438,6 +445,7 @@ async fn a_server_that_does_not_sync_and_one_that_takes_no_writes_are_refused() 
     let server = tokio::task::spawn_blocking(|| Private::start(&["fsync=off"])).await.unwrap();
     let told = refused(&server.address("postgres")).await.to_string();
     assert!(told.contains("fsync = off"), "{told}");
+    assert!(told.contains("`durability=platform` in the address gives up this check"), "{told}");
     let platform = format!("{}?durability=platform", server.address("postgres"));
     let told = refused(&platform).await;
     assert!(matches!(told, PostgresError::NoStore { .. }), "the platform keeps it: {told}");

@@ -53,6 +53,14 @@ async fn what_was_done_to_the_tables_is_told_in_words() {
             "drop index holdpoint.u",
             "the unique index `u` on `desks` is new (`drop index holdpoint.u`)",
         ),
+        // Dropped before the trigger that calls it, the function would stay.
+        (
+            "create function holdpoint.f() returns trigger language plpgsql as 'begin return null; end'; \
+             create trigger t before insert on holdpoint.runs for each row execute function holdpoint.f()",
+            "drop trigger t on holdpoint.runs; drop function holdpoint.f",
+            "the trigger `t` on `runs` is new (`drop trigger t on holdpoint.runs`), and the function `f` is new (`drop \
+             function holdpoint.f`)",
+        ),
     ] {
         client.batch_execute(change).await.unwrap();
         let told = refused(&database.address()).await.to_string();
