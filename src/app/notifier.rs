@@ -12,7 +12,7 @@ use crate::engine::Reach;
 use crate::kernel::{Event, Millis};
 use crate::ports::{Clock, Delivery, Notifier, Undelivered};
 
-/// The lane of the operator's webhook.
+/// The channel of the operator's webhook.
 const WEBHOOK: &str = "webhook";
 
 /// Carries events by HTTP.
@@ -20,7 +20,7 @@ const WEBHOOK: &str = "webhook";
 pub(super) struct Post {
     postman: HttpPoster,
     operator: Operator,
-    lanes: Vec<String>,
+    channels: Vec<String>,
     /// By which deliveries are signed; said once it is known.
     clock: OnceLock<Arc<dyn Clock>>,
 }
@@ -64,12 +64,12 @@ impl Post {
                 Operator::Told(Webhook { url: url.clone(), secret: secret.as_bytes().to_vec() })
             }
         };
-        let lanes = match operator {
+        let channels = match operator {
             Operator::Nobody => Vec::new(),
             Operator::Owed | Operator::Told(_) => vec![WEBHOOK.to_owned()],
         };
         let clock = OnceLock::new();
-        Ok(Self { postman: HttpPoster::new(&config.push_allow), operator, lanes, clock })
+        Ok(Self { postman: HttpPoster::new(&config.push_allow), operator, channels, clock })
     }
 
     /// Signs by this clock; to be said before anything is carried.
@@ -84,16 +84,16 @@ impl Post {
 
 #[async_trait]
 impl Notifier for Post {
-    fn carries(&self, lane: &str, _workflow: &str, event: &Event) -> bool {
-        if lane == WEBHOOK { webhook::carries(event) } else { a2a::notify::carries(event) }
+    fn carries(&self, channel: &str, _workflow: &str, event: &Event) -> bool {
+        if channel == WEBHOOK { webhook::carries(event) } else { a2a::notify::carries(event) }
     }
 
-    fn lanes(&self) -> &[String] {
-        &self.lanes
+    fn channels(&self) -> &[String] {
+        &self.channels
     }
 
-    fn reaches(&self, lane: &str) -> bool {
-        lane != WEBHOOK || !matches!(self.operator, Operator::Owed)
+    fn reaches(&self, channel: &str) -> bool {
+        channel != WEBHOOK || !matches!(self.operator, Operator::Owed)
     }
 
     fn check(&self, url: &str) -> Result<(), String> {
@@ -155,7 +155,7 @@ mod tests {
             assert!(matches!(refused, Err(AppError::NoWebhookSecret)), "{refused:?}");
             for reach in [Reach::Own, Reach::Nothing] {
                 let owing = post(secret, reach).unwrap();
-                assert_eq!(owing.lanes(), [WEBHOOK], "what is owed is written down");
+                assert_eq!(owing.channels(), [WEBHOOK], "what is owed is written down");
                 assert!(!owing.reaches(WEBHOOK) && owing.reaches("push:a"), "{reach:?}");
             }
         }

@@ -84,7 +84,7 @@ impl Engine {
         command: Command,
         extras: Extras,
     ) -> Result<Done, EngineError> {
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         self.refuse_if_held(Some(&command))?;
         let (engine, cell) = (self.clone(), Arc::clone(cell));
         let work = async move {
@@ -301,10 +301,10 @@ impl Engine {
                 Arc::new(hot.narrator.tell(&hot.run, sequence, batch.now, Arc::clone(event)))
             })
             .collect();
-        let lanes = self.lanes(hot, &events);
+        let channels = self.channels(hot, &events);
         let kinds = Kinds::of(events.iter().map(|event| &**event));
         let hidden = hot.run.hidden(&events, &mut || self.inner.clock.fresh_secret());
-        let is_owed = !lanes.is_empty();
+        let is_owed = !channels.is_empty();
         let (hold, fence) = hot.holder.hold(hot.run.status == Status::Running);
         let mut guards = extras.guards;
         if self.is_shared() && batch.expected > 0 {
@@ -324,7 +324,7 @@ impl Engine {
             head: Head::of(&hot.run),
             session: extras.session,
             key: extras.key,
-            lanes,
+            channels,
             hooks: extras.hooks,
         };
         failpoint::hit("engine.before_append");

@@ -84,7 +84,7 @@ impl Engine {
             let why = "whoever operates the server stops it: use a key with the role `operator` or `admin`";
             return Err(Refusal::Forbidden(why).into());
         }
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         self.refuse_if_looking()?;
         check_key(&wish.key)?;
         check_halt_reason(&wish.reason)?;
@@ -168,7 +168,7 @@ impl Engine {
         if !reason.is_empty() {
             check_halt_reason(reason)?;
         }
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         self.refuse_if_looking()?;
         // It is listed from the moment that the file is there.
         if id == FILE_ID {

@@ -38,7 +38,51 @@ pub enum InboxChange {
     CaughtUp,
 }
 
+/// Hints that something in the inbox has changed. What changed is read from the views, so a missed one costs nothing.
+#[derive(Debug)]
+pub struct InboxHints {
+    changes: broadcast::Receiver<InboxChange>,
+    engine: Engine,
+    principal: Principal,
+}
+
+impl InboxHints {
+    /// Returns when something that the principal may see has been asked or closed. One that fell
+    /// behind is told so at once: it only reads the inbox again.
+    pub async fn next(&mut self) -> Result<(), EngineError> {
+        loop {
+            let change = tokio::select! {
+                biased;
+                change = self.changes.recv() => change,
+                error = self.engine.ended() => return Err(error),
+            };
+            match change {
+                Ok(InboxChange::Opened(request))
+                    if request.is_known_to(
+                        &self.principal,
+                        &self.engine.operator(),
+                        self.engine.inner.clock.now(),
+                    ) =>
+                {
+                    return Ok(());
+                }
+                Ok(InboxChange::Opened(_) | InboxChange::CaughtUp) => {}
+                // That something was closed tells nobody anything: the page reads again what is theirs.
+                Ok(InboxChange::Closed { .. }) | Err(broadcast::error::RecvError::Lagged(_)) => {
+                    return Ok(());
+                }
+                Err(broadcast::error::RecvError::Closed) => return Err(EngineError::Draining),
+            }
+        }
+    }
+}
+
 impl Engine {
+    /// Hints of changes of the inbox, from now on.
+    pub fn inbox_hints(&self, principal: Principal) -> InboxHints {
+        InboxHints { changes: self.inner.inbox.subscribe(), engine: self.clone(), principal }
+    }
+
     /// Tells the inbox what a durable batch changed.
     pub(super) fn tell_inbox(&self, run: &Run, batch: &[Arc<Published>]) {
         self.inner.desks.keep(run);

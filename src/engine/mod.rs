@@ -36,7 +36,6 @@ mod onlooker;
 mod outbox;
 mod oversight;
 mod policy;
-mod pulse;
 mod purse;
 mod reach;
 mod receipt;
@@ -47,6 +46,7 @@ mod rests;
 mod rewind;
 mod session_memory;
 mod sharing;
+mod shown_journal;
 mod stilled;
 mod timers;
 mod trace;
@@ -66,7 +66,7 @@ use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::kernel::{Corruption, Declined, Operator, Refusal};
+use crate::kernel::{Corruption, Declined, Millis, Operator, Refusal};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Credentials, Fault, Journal, NoNotifier, Notifier, Tools};
 
@@ -76,13 +76,12 @@ pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
 pub use halting::HaltRequest;
 pub use halts::halts_kept;
-pub use inbox::{InboxChange, InboxWatch};
+pub use inbox::{InboxChange, InboxHints, InboxWatch};
 pub use kept_heads::{KeptHead, ReleasedStore};
 pub use library::{Broken, Edition, Entry, Library, Prepare};
 pub use narrate::{Asked, Published, Waiting};
 pub use onlooker::Onlooker;
 pub use oversight::Overseen;
-pub use pulse::InboxPulse;
 pub use reach::Reach;
 pub use receipt::Receipt;
 pub use recovery::Recovered;
@@ -328,8 +327,18 @@ impl Engine {
         }
     }
 
+    /// What time it is, for whoever shows deadlines and ages.
+    pub fn now(&self) -> Millis {
+        self.inner.clock.now()
+    }
+
+    /// A key that never repeats, for a form that must not count twice.
+    pub fn fresh_key(&self) -> String {
+        self.inner.clock.fresh_stem()
+    }
+
     /// The no of a server that takes on nothing new: it drains, or does not know yet what time it is in its store.
-    fn refuse_if_draining(&self) -> Result<(), EngineError> {
+    fn refuse_unless_ready(&self) -> Result<(), EngineError> {
         if self.is_draining() {
             return Err(EngineError::Draining);
         }

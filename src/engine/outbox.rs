@@ -21,7 +21,7 @@ use crate::ports::{Delivery, HookRow, OutboxEntry, Settlement, Undelivered};
 
 /// What a run that is over owes to the agents that still work for it.
 const RELEASE: &str = "release";
-/// What a hook's lane begins with.
+/// What a hook's channel begins with.
 const PUSH: &str = "push:";
 /// Deliveries at once: each is a connection.
 const CARRY_AT_ONCE: usize = 32;
@@ -70,29 +70,30 @@ impl Outbox {
 
     /// Takes a entry on, unless it is being carried.
     fn take(&self, outbox_entry: &OutboxEntry) -> bool {
-        let place = (outbox_entry.run.clone(), outbox_entry.lane.clone());
+        let place = (outbox_entry.run.clone(), outbox_entry.channel.clone());
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(place)
     }
 
     fn put_down(&self, outbox_entry: &OutboxEntry) {
-        let place = (outbox_entry.run.clone(), outbox_entry.lane.clone());
+        let place = (outbox_entry.run.clone(), outbox_entry.channel.clone());
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
     }
 }
 
 impl Engine {
     /// The listeners that a batch of events is for.
-    pub(super) fn lanes(&self, hot: &Hot, events: &[Arc<Event>]) -> Vec<String> {
+    pub(super) fn channels(&self, hot: &Hot, events: &[Arc<Event>]) -> Vec<String> {
         let notifier = &self.inner.notifier;
         let name = &hot.run.workflow.name;
-        let concerns = |lane: &str| events.iter().any(|event| notifier.carries(lane, name, event));
+        let concerns =
+            |channel: &str| events.iter().any(|event| notifier.carries(channel, name, event));
         let pushed = hot.hooks.iter().map(|row| format!("{PUSH}{}", row.hook.id));
-        let mut lanes: Vec<_> = notifier.lanes().iter().cloned().chain(pushed).collect();
-        lanes.retain(|lane| concerns(lane));
+        let mut channels: Vec<_> = notifier.channels().iter().cloned().chain(pushed).collect();
+        channels.retain(|channel| concerns(channel));
         if !hot.run.abandoned.is_empty() {
-            lanes.push(RELEASE.into());
+            channels.push(RELEASE.into());
         }
-        lanes
+        channels
     }
 
     /// Carries due entries until the engine stops.
@@ -148,8 +149,8 @@ impl Engine {
             None => self.inner.journal.outbox_entries(now, LOOK_AT).await?,
         };
         for outbox_entry in due {
-            let is_ours =
-                self.drives(&outbox_entry.run) && self.inner.notifier.reaches(&outbox_entry.lane);
+            let is_ours = self.drives(&outbox_entry.run)
+                && self.inner.notifier.reaches(&outbox_entry.channel);
             if !is_ours || !self.inner.outbox.take(&outbox_entry) {
                 continue;
             }
@@ -187,18 +188,18 @@ impl Engine {
             }
             Settlement::Later { problem, .. } => {
                 metrics::counter!("holdpoint_deliveries_total", "outcome" => "failed").increment(1);
-                tracing::debug!(run.id = %outbox_entry.run, lane = outbox_entry.lane, problem, "not delivered");
+                tracing::debug!(run.id = %outbox_entry.run, channel = outbox_entry.channel, problem, "not delivered");
             }
             Settlement::Dropped => {
                 metrics::counter!("holdpoint_deliveries_total", "outcome" => "dropped")
                     .increment(1);
-                tracing::warn!(run.id = %outbox_entry.run, lane = outbox_entry.lane, tries = outbox_entry.tries, problem = outbox_entry.problem, "given up on a listener");
+                tracing::warn!(run.id = %outbox_entry.run, channel = outbox_entry.channel, tries = outbox_entry.tries, problem = outbox_entry.problem, "given up on a listener");
             }
         }
         if let Err(error) =
-            self.inner.journal.settle(&outbox_entry.run, &outbox_entry.lane, outcome).await
+            self.inner.journal.settle(&outbox_entry.run, &outbox_entry.channel, outcome).await
         {
-            tracing::error!(run.id = %outbox_entry.run, lane = outbox_entry.lane, %error, "a delivery could not be settled");
+            tracing::error!(run.id = %outbox_entry.run, channel = outbox_entry.channel, %error, "a delivery could not be settled");
         }
     }
 
@@ -207,10 +208,10 @@ impl Engine {
         // Whoever holds the cell has its append behind it: nothing is told before it is durable.
         let cell = self.inner.cells.get(&outbox_entry.run);
         drop(self.read(&cell).await?);
-        if outbox_entry.lane == RELEASE {
+        if outbox_entry.channel == RELEASE {
             return self.release(outbox_entry).await;
         }
-        let hook = match outbox_entry.lane.strip_prefix(PUSH) {
+        let hook = match outbox_entry.channel.strip_prefix(PUSH) {
             None => None,
             Some(id) => {
                 let hooks = self.inner.journal.hooks(&outbox_entry.run).await?;
@@ -240,7 +241,7 @@ impl Engine {
             }
             let Some(run) = &run else { continue };
             let is_wanted = self.inner.notifier.carries(
-                &outbox_entry.lane,
+                &outbox_entry.channel,
                 &run.workflow.name,
                 &recorded.event,
             );
@@ -250,7 +251,7 @@ impl Engine {
             match self.handed_over(outbox_entry, hook.as_ref(), run, recorded).await {
                 Ok(()) => after = recorded.version,
                 Err(no) if no.is_final => {
-                    tracing::warn!(run.id = %outbox_entry.run, lane = outbox_entry.lane, problem = no.problem, "a listener cannot be told");
+                    tracing::warn!(run.id = %outbox_entry.run, channel = outbox_entry.channel, problem = no.problem, "a listener cannot be told");
                     return Ok(Settlement::Dropped);
                 }
                 Err(no) => return Ok(self.later(outbox_entry, after, &no.problem)),
@@ -275,7 +276,7 @@ impl Engine {
         let (run, event) =
             veiled.as_ref().map_or((run, &recorded.event), |(run, event)| (run, event));
         let carrying = self.inner.notifier.carry(Delivery {
-            lane: &outbox_entry.lane,
+            channel: &outbox_entry.channel,
             hook,
             run,
             version: recorded.version,

@@ -264,7 +264,7 @@ impl Engine {
                        `operator` or `admin`";
             return Err(Refusal::Forbidden(why).into());
         }
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         self.refuse_if_looking()?;
         self.refuse_if_unknown(who).await?;
         release::refuse_store(who, &self.operator())?;

@@ -267,7 +267,7 @@ pub struct Append {
     /// With the first append: the idempotency key, scoped to the owner in the head.
     pub key: Option<(String, KeyRow)>,
     /// The listeners that these events are for (J8).
-    pub lanes: Vec<String>,
+    pub channels: Vec<String>,
     /// With the first append: whoever wants to be told of the run from its beginning.
     pub hooks: Vec<HookRow>,
 }
@@ -418,7 +418,7 @@ pub trait Journal: Send + Sync + std::fmt::Debug {
     async fn next_outbox_entry(&self) -> Result<Option<Millis>, Fault>;
 
     /// Notes what came of a delivery; one that is not owed any more is no matter.
-    async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault>;
+    async fn settle(&self, run: &RunId, channel: &str, outcome: Settlement) -> Result<(), Fault>;
 
     /// Keeps a hook of a run, in place of one with the same id.
     async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault>;

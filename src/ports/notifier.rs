@@ -9,8 +9,8 @@ use crate::ports::HookRow;
 #[derive(Debug)]
 pub struct Delivery<'a> {
     /// Which listener.
-    pub lane: &'a str,
-    /// The hook behind the lane, if it is one.
+    pub channel: &'a str,
+    /// The hook behind the channel, if it is one.
     pub hook: Option<&'a HookRow>,
     /// The run, with the event folded in, and perhaps what came after it.
     pub run: &'a Run,
@@ -34,14 +34,14 @@ pub struct Undelivered {
 /// Carries events to listeners.
 #[async_trait]
 pub trait Notifier: Send + Sync + std::fmt::Debug {
-    /// Whether the listener of this lane is told of such an event at all. Cheap: it is asked for
+    /// Whether the listener of this channel is told of such an event at all. Cheap: it is asked for
     /// every event that is appended.
-    fn carries(&self, lane: &str, workflow: &str, event: &Event) -> bool;
+    fn carries(&self, channel: &str, workflow: &str, event: &Event) -> bool;
 
-    /// The lanes that every run has, beside those of its hooks.
-    fn lanes(&self) -> &[String];
+    /// The channels that every run has, beside those of its hooks.
+    fn channels(&self) -> &[String];
 
-    /// Whether the listener of this lane can be spoken to from here at all. What is for others stays in the outbox, as if
+    /// Whether the listener of this channel can be spoken to from here at all. What is for others stays in the outbox, as if
     /// nobody had looked at it, until somebody comes who can.
     fn reaches(&self, _lane: &str) -> bool {
         true
@@ -70,7 +70,7 @@ impl Notifier for NoNotifier {
         false
     }
 
-    fn lanes(&self) -> &[String] {
+    fn channels(&self) -> &[String] {
         &[]
     }
 

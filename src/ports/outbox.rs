@@ -17,8 +17,9 @@ pub const HOOKS_MAX: usize = 32;
 pub struct OutboxEntry {
     /// The run.
     pub run: RunId,
-    /// Which listener: `push:<hook>`, `webhook`, `release`.
-    pub lane: String,
+    /// Which listener: `push:<hook>`, `webhook`, `release`. Stored under the name that it had at first.
+    #[serde(rename = "lane")]
+    pub channel: String,
     /// Everything up to here was delivered.
     pub after: Version,
     /// There is something to deliver up to here.
@@ -55,7 +56,7 @@ pub enum Settlement {
 }
 
 impl OutboxEntry {
-    /// What an append adds to a lane: a new entry, or a further tip to the one that is there.
+    /// What an append adds to a channel: a new entry, or a further tip to the one that is there.
     #[must_use]
     pub fn grown(old: Option<Self>, new: Self) -> Self {
         match old {
@@ -136,8 +137,8 @@ mod tests {
 
     fn outbox_entry(after: Version, tip: Version) -> OutboxEntry {
         let run = RunId::fresh("01k9zq3v7m8n4p5r6s7t8v9w0x");
-        let (lane, due) = ("webhook".into(), Millis(1));
-        OutboxEntry { run, lane, after, tip, due, tries: 0, problem: String::new() }
+        let (channel, due) = ("webhook".into(), Millis(1));
+        OutboxEntry { run, channel, after, tip, due, tries: 0, problem: String::new() }
     }
 
     #[test]

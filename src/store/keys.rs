@@ -12,8 +12,8 @@
 //! t session 00 run               later runs of a session     empty: the first is in the session
 //! k sha256(owner 00 key)[..16]   idempotency key
 //! f digest                       definition
-//! p run lane                     entry: what a listener is owed
-//! q due run lane                 due entries                 empty
+//! p run channel                     entry: what a listener is owed
+//! q due run channel                 due entries                 empty
 //! n run hook                     hook: who wants to be told
 //! l lane index                   the store's own log, lane by lane
 //! a place                        leaf that has no place in the log yet (J13)
@@ -282,13 +282,13 @@ pub fn definition(digest: &str) -> Vec<u8> {
 }
 
 /// Where a entry lies.
-pub fn outbox_entry(run: &Packed, lane: &str) -> Vec<u8> {
-    key(PARCEL, &[run, lane.as_bytes()])
+pub fn outbox_entry(run: &Packed, channel: &str) -> Vec<u8> {
+    key(PARCEL, &[run, channel.as_bytes()])
 }
 
 /// The place of a entry by its time.
-pub fn outbox_due(due: Millis, run: &Packed, lane: &str) -> Vec<u8> {
-    key(PARCEL_DUE, &[&due.0.to_be_bytes(), run, lane.as_bytes()])
+pub fn outbox_due(due: Millis, run: &Packed, channel: &str) -> Vec<u8> {
+    key(PARCEL_DUE, &[&due.0.to_be_bytes(), run, channel.as_bytes()])
 }
 
 /// The time of such a place, and where its entry lies.

@@ -3,14 +3,14 @@
 
 use crate::ports::{Append, Fault, HookRow, OutboxEntry};
 
-/// Names of lanes and hooks are in keys.
+/// Names of channels and hooks are in keys.
 const NAME_BYTES_MAX: usize = 128;
 
-/// The entries that an append makes, one for each lane.
+/// The entries that an append makes, one for each channel.
 pub(super) fn of(append: &Append) -> impl Iterator<Item = OutboxEntry> {
-    append.lanes.iter().map(|lane| OutboxEntry {
+    append.channels.iter().map(|channel| OutboxEntry {
         run: append.run.clone(),
-        lane: lane.clone(),
+        channel: channel.clone(),
         after: append.expected,
         tip: append.head.version,
         due: append.at,
@@ -19,8 +19,8 @@ pub(super) fn of(append: &Append) -> impl Iterator<Item = OutboxEntry> {
     })
 }
 
-/// The lane of a hook.
-pub(super) fn lane_of(hook: &str) -> String {
+/// The channel of a hook.
+pub(super) fn channel_of(hook: &str) -> String {
     format!("push:{hook}")
 }
 

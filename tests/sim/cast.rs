@@ -169,7 +169,7 @@ impl Notifier for Cast {
         is_carried(event)
     }
 
-    fn lanes(&self) -> &[String] {
+    fn channels(&self) -> &[String] {
         &[]
     }
 
@@ -183,7 +183,7 @@ impl Notifier for Cast {
             return Err(Undelivered { problem: "nobody answers".into(), is_final: false });
         }
         let run = consignment.run.id.to_string();
-        let place = (run, consignment.lane.to_owned(), consignment.version);
+        let place = (run, consignment.channel.to_owned(), consignment.version);
         self.world.told.lock().unwrap().insert(place);
         Ok(())
     }

@@ -266,7 +266,7 @@ fn listeners(play: &Play, journals: &Journals, wrong: &mut Vec<String>) {
         let events = journals.get(&listens.run).map_or(&[][..], Vec::as_slice);
         let later = events.iter().filter(|recorded| recorded.version > listens.from);
         for recorded in later.filter(|recorded| is_carried(&recorded.event)) {
-            let place = (listens.run.to_string(), listens.lane.clone(), recorded.version);
+            let place = (listens.run.to_string(), listens.channel.clone(), recorded.version);
             if !told.contains(&place) {
                 wrong.push(format!("J8: {place:?} was never told"));
             }

@@ -69,7 +69,7 @@ pub(crate) struct Given {
 #[derive(Debug, Clone)]
 pub(crate) struct Listens {
     pub(crate) run: RunId,
-    pub(crate) lane: String,
+    pub(crate) channel: String,
     pub(crate) from: u64,
 }
 
@@ -371,7 +371,7 @@ impl Play {
             let journal = cluster.join().journal();
             let from = journal.head(&run).await.unwrap().map_or(0, |head| head.version);
             journal.close().await;
-            listens.lock().unwrap().push(Listens { run, lane: format!("push:{id}"), from });
+            listens.lock().unwrap().push(Listens { run, channel: format!("push:{id}"), from });
         });
     }
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::api::asked;
+use crate::api::bridge::heartbeat::Heartbeat;
 use crate::api::bridge::id::{Dialect, ResponseId};
 use crate::api::bridge::object::{Response, Standing};
-use crate::api::bridge::pulse::Pulse;
 use crate::api::bridge::{devui, item, qlaw, question_json};
 use crate::engine::{Onlooker, Published, RunView};
 use crate::kernel::{
@@ -39,7 +39,7 @@ pub(super) struct Teller {
     asked: BTreeSet<u32>,
     last_text: String,
     last_step: String,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
 }
 
 /// Text that is being said.
@@ -82,7 +82,7 @@ impl Teller {
             asked: BTreeSet::new(),
             last_text: String::new(),
             last_step: String::new(),
-            pulse: Pulse::default(),
+            heartbeat: Heartbeat::default(),
         }
     }
 
@@ -113,7 +113,7 @@ impl Teller {
         }
         self.translate(published, &mut told);
         if !told.is_empty() {
-            self.pulse.told(published.at);
+            self.heartbeat.told(published.at);
         }
         for event in &mut told {
             event["sequence_number"] = json!(self.sequence);
@@ -222,7 +222,7 @@ impl Teller {
 
     /// Somebody is speaking, and is told when they have ended.
     fn goes_on(&mut self, at: Millis, told: &mut Vec<Value>) {
-        if self.pulse.is_due(at) {
+        if self.heartbeat.is_due(at) {
             told.push(json!({"type": "response.in_progress", "response": self.response.to_json()}));
         }
     }

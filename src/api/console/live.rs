@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::api::console::page::Trouble;
 use crate::api::console::request_context::Visit;
-use crate::engine::{EngineError, InboxPulse, Until, Watch};
+use crate::engine::{EngineError, InboxHints, Until, Watch};
 
 /// Changes within this time are one: a page need not be drawn more often than eyes follow.
 const GATHER: Duration = Duration::from_millis(150);
@@ -27,7 +27,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// What is listened to.
 enum Source {
-    Inbox(InboxPulse),
+    Inbox(InboxHints),
     Run(Box<Watch>),
     Workflows(watch::Receiver<()>),
 }
@@ -36,7 +36,7 @@ impl Source {
     /// Whether something changed; not, where nothing ever will again.
     async fn next(&mut self) -> Result<bool, EngineError> {
         match self {
-            Self::Inbox(pulse) => pulse.next().await.map(|()| true),
+            Self::Inbox(hints) => hints.next().await.map(|()| true),
             Self::Run(watch) => watch.next().await.map(|event| event.is_some()),
             Self::Workflows(changes) => Ok(changes.changed().await.is_ok()),
         }
@@ -45,7 +45,7 @@ impl Source {
 
 /// Changes of the inbox.
 pub(super) fn inbox(visit: &Visit) -> Response<Body> {
-    told(Source::Inbox(visit.engine().inbox_pulse(visit.who.clone())))
+    told(Source::Inbox(visit.engine().inbox_hints(visit.who.clone())))
 }
 
 /// Changes of what can be started.

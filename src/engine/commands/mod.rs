@@ -119,7 +119,7 @@ impl Engine {
         request: AnswerRequest,
         who: &Principal,
     ) -> Result<Begun, EngineError> {
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         check_key(&request.key)?;
         if request.answers.is_empty() {
             return Err(Refusal::invalid(

@@ -41,7 +41,7 @@ impl Engine {
         command: Command,
         who: &Principal,
     ) -> Result<Option<OpenRequest>, EngineError> {
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         if let Command::Claim { key, .. } | Command::Delegate { key, .. } = &command {
             check_key(key)?;
         }

@@ -21,7 +21,7 @@ impl Engine {
         metadata: BTreeMap<String, String>,
         who: &Principal,
     ) -> Result<SessionRow, EngineError> {
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         who.may(Act::Keep, &who.id)?;
         check_metadata(&metadata)?;
         let session = SessionId::fresh(&self.inner.clock.fresh_stem());
@@ -42,7 +42,7 @@ impl Engine {
         who: &Principal,
         change: impl Fn(&mut SessionRow) + Send + Sync,
     ) -> Result<SessionRow, EngineError> {
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         for _ in 0..CHANGE_TRIES {
             let knew = self.row_of(session, who).await?;
             who.may(Act::Keep, &knew.owner)?;

@@ -56,7 +56,7 @@ impl Engine {
 
     /// Refuses what no run could begin with, before anything is looked at.
     pub(super) fn check_start(&self, request: &StartRequest) -> Result<(), EngineError> {
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         check_key(&request.key)?;
         check_value("input", &request.input)?;
         check_metadata(&request.metadata)?;
@@ -182,7 +182,7 @@ impl Engine {
         (key, digest): (String, String),
         (who, purse): (&Principal, Option<Held>),
     ) -> Result<Begun, EngineError> {
-        self.refuse_if_draining()?;
+        self.refuse_unless_ready()?;
         self.refuse_if_looking()?;
         self.refuse_if_held(None)?;
         self.heed_pulled().await?;

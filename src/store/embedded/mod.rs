@@ -376,9 +376,9 @@ impl Journal for EmbeddedJournal {
         Ok(soonest.first().map(|outbox_entry| outbox_entry.due))
     }
 
-    async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
+    async fn settle(&self, run: &RunId, channel: &str, outcome: Settlement) -> Result<(), Fault> {
         let Some(packed) = keys::pack(run) else { return Ok(()) };
-        let change = OutboxChange::Settle { packed, lane: lane.to_owned(), outcome };
+        let change = OutboxChange::Settle { packed, channel: channel.to_owned(), outcome };
         self.change(Change::Outbox(change)).await.map(drop)
     }
 

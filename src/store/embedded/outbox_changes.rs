@@ -18,8 +18,8 @@ impl Group<'_> {
     /// Adds a change to the outbox.
     pub(super) fn change_outbox(&mut self, change: &OutboxChange) -> Result<(), Fault> {
         match change {
-            OutboxChange::Settle { packed, lane, outcome } => {
-                let Some(outbox_entry) = self.outbox_entry(&keys::outbox_entry(packed, lane))?
+            OutboxChange::Settle { packed, channel, outcome } => {
+                let Some(outbox_entry) = self.outbox_entry(&keys::outbox_entry(packed, channel))?
                 else {
                     return Ok(());
                 };
@@ -27,14 +27,14 @@ impl Group<'_> {
                     return self.take_outbox_entry(packed, &outbox_entry);
                 };
                 let placed = self.placed(packed, &left)?;
-                self.mark(keys::outbox_due(outbox_entry.due, packed, lane), false);
+                self.mark(keys::outbox_due(outbox_entry.due, packed, channel), false);
                 self.put_outbox_entry(placed);
             }
             OutboxChange::PutHook(sealed) => self.replace(sealed)?,
             OutboxChange::RemoveHook { packed, id } => {
                 self.remove(keys::hook(packed, id))?;
                 if let Some(outbox_entry) =
-                    self.outbox_entry(&keys::outbox_entry(packed, &outbox_entries::lane_of(id)))?
+                    self.outbox_entry(&keys::outbox_entry(packed, &outbox_entries::channel_of(id)))?
                 {
                     self.take_outbox_entry(packed, &outbox_entry)?;
                 }
@@ -43,10 +43,10 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// The entries of an append, each with what its lane was owed before (J8).
+    /// The entries of an append, each with what its channel was owed before (J8).
     pub(super) fn grown(&self, append: &Prepared) -> Result<Vec<PlacedEntry>, Fault> {
         let grown = append.outbox_entries.iter().map(|new| {
-            let key = keys::outbox_entry(&append.packed, &new.lane);
+            let key = keys::outbox_entry(&append.packed, &new.channel);
             let outbox_entry = OutboxEntry::grown(self.outbox_entry(&key)?, new.clone());
             self.placed(&append.packed, &outbox_entry)
         });
@@ -75,11 +75,11 @@ impl Group<'_> {
 
     /// A entry as it is to be stored: its due place, its record, and what lies there.
     fn placed(&self, run: &Packed, outbox_entry: &OutboxEntry) -> Result<PlacedEntry, Fault> {
-        let key = keys::outbox_entry(run, &outbox_entry.lane);
+        let key = keys::outbox_entry(run, &outbox_entry.channel);
         let record = codec::seal_json(&key, outbox_entry)?;
         let old = self.place(&key)?;
         Ok((
-            keys::outbox_due(outbox_entry.due, run, &outbox_entry.lane),
+            keys::outbox_due(outbox_entry.due, run, &outbox_entry.channel),
             Sealed { key, record },
             old,
         ))
@@ -93,8 +93,8 @@ impl Group<'_> {
     }
 
     fn take_outbox_entry(&mut self, run: &Packed, outbox_entry: &OutboxEntry) -> Result<(), Fault> {
-        self.remove(keys::outbox_entry(run, &outbox_entry.lane))?;
-        self.mark(keys::outbox_due(outbox_entry.due, run, &outbox_entry.lane), false);
+        self.remove(keys::outbox_entry(run, &outbox_entry.channel))?;
+        self.mark(keys::outbox_due(outbox_entry.due, run, &outbox_entry.channel), false);
         Ok(())
     }
 }

@@ -142,7 +142,7 @@ pub(super) struct SessionChange {
 /// A change to the outbox that comes with no append.
 #[derive(Debug)]
 pub(super) enum OutboxChange {
-    Settle { packed: Packed, lane: String, outcome: Settlement },
+    Settle { packed: Packed, channel: String, outcome: Settlement },
     PutHook(Sealed),
     RemoveHook { packed: Packed, id: String },
 }

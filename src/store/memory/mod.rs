@@ -332,9 +332,9 @@ impl Journal for MemoryJournal {
         Ok(self.entered().await?.outbox_entries.values().map(|outbox_entry| outbox_entry.due).min())
     }
 
-    async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
+    async fn settle(&self, run: &RunId, channel: &str, outcome: Settlement) -> Result<(), Fault> {
         let mut state = self.entered().await?;
-        let place = (run.clone(), lane.to_owned());
+        let place = (run.clone(), channel.to_owned());
         if state.carried.remove(&place).is_some_and(|(by, _)| by != self.me()) {
             // Somebody else took it when our time was over: what becomes of it is theirs to say.
             return Ok(());
@@ -366,7 +366,7 @@ impl Journal for MemoryJournal {
     async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
         let mut state = self.entered().await?;
         state.hooks.remove(&(run.clone(), id.to_owned()));
-        state.outbox_entries.remove(&(run.clone(), outbox_entries::lane_of(id)));
+        state.outbox_entries.remove(&(run.clone(), outbox_entries::channel_of(id)));
         state.raise(Guard::hooks(run));
         Ok(())
     }

@@ -209,7 +209,7 @@ impl Replicas for MemoryJournal {
         for outbox_entry in &due {
             state
                 .carried
-                .insert((outbox_entry.run.clone(), outbox_entry.lane.clone()), (me, until));
+                .insert((outbox_entry.run.clone(), outbox_entry.channel.clone()), (me, until));
         }
         Ok(due)
     }

@@ -251,7 +251,7 @@ impl State {
     /// Notes what is to be told outside.
     fn owe(&mut self, owed: Vec<OutboxEntry>) {
         for outbox_entry in owed {
-            let place = (outbox_entry.run.clone(), outbox_entry.lane.clone());
+            let place = (outbox_entry.run.clone(), outbox_entry.channel.clone());
             let old = self.outbox_entries.remove(&place);
             self.outbox_entries.insert(place, OutboxEntry::grown(old, outbox_entry));
         }

@@ -79,7 +79,7 @@ impl RunColumns {
             }
             for owed in &copy.outbox {
                 rows.outbox.0.push(run.clone());
-                rows.outbox.1.push(owed.lane.as_bytes().to_vec());
+                rows.outbox.1.push(owed.channel.as_bytes().to_vec());
                 rows.outbox.2.push(int(owed.after));
                 rows.outbox.3.push(int(owed.tip));
                 rows.outbox.4.push(time(owed.due));

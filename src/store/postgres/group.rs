@@ -67,7 +67,7 @@ struct Columns {
     key_said: Vec<Option<Vec<u8>>>,
     key_body: Vec<Option<Vec<u8>>>,
     guards: (Vec<i32>, Vec<String>, Vec<i64>, Vec<bool>),
-    lanes: (Vec<i32>, Vec<Vec<u8>>, Vec<i64>),
+    channels: (Vec<i32>, Vec<Vec<u8>>, Vec<i64>),
     listeners: (Vec<i32>, Vec<Vec<u8>>, Vec<Vec<u8>>),
 }
 
@@ -117,10 +117,10 @@ impl Columns {
             self.guards.2.push(int(guard.number));
             self.guards.3.push(guard.raises);
         }
-        for lane in &one.lanes {
-            self.lanes.0.push(item);
-            self.lanes.1.push(lane.as_bytes().to_vec());
-            self.lanes.2.push(time(one.at));
+        for channel in &one.channels {
+            self.channels.0.push(item);
+            self.channels.1.push(channel.as_bytes().to_vec());
+            self.channels.2.push(time(one.at));
         }
         for (id, body) in &one.hooks {
             self.listeners.0.push(item);
@@ -166,9 +166,9 @@ impl Columns {
             (&self.guards.1, Type::TEXT_ARRAY),
             (&self.guards.2, LONGS),
             (&self.guards.3, Type::BOOL_ARRAY),
-            (&self.lanes.0, Type::INT4_ARRAY),
-            (&self.lanes.1, BYTES),
-            (&self.lanes.2, LONGS),
+            (&self.channels.0, Type::INT4_ARRAY),
+            (&self.channels.1, BYTES),
+            (&self.channels.2, LONGS),
             (&self.listeners.0, Type::INT4_ARRAY),
             (&self.listeners.1, BYTES),
             (&self.listeners.2, BYTES),

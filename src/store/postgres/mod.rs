@@ -352,9 +352,9 @@ impl Journal for PostgresJournal {
         row.map(|row| number(&row, 0).map(Millis)).transpose()
     }
 
-    async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
+    async fn settle(&self, run: &RunId, channel: &str, outcome: Settlement) -> Result<(), Fault> {
         let Some(packed) = keys::pack(run) else { return Ok(()) };
-        let (key, lane, me) = (packed.to_vec(), lane.as_bytes(), int(self.me().0));
+        let (key, channel, me) = (packed.to_vec(), channel.as_bytes(), int(self.me().0));
         let mut lent = self.connections.lend().await?;
         let transaction = lent.begin().await?;
         // Of one that somebody else took when our time was over, what becomes of it is theirs to say.
@@ -362,7 +362,7 @@ impl Journal for PostgresJournal {
             "select {OUTBOX_ENTRY} from holdpoint.outbox
              where run = $1 and lane = $2 and (held_by is null or held_by = $3) for update"
         );
-        let place = [(&key as _, Type::BYTEA), (&lane as _, Type::BYTEA)];
+        let place = [(&key as _, Type::BYTEA), (&channel as _, Type::BYTEA)];
         let params = [place[0].clone(), place[1].clone(), (&me as _, Type::INT8)];
         let rows = transaction.query_typed(&sql, &params).await.map_err(failed)?;
         let Some(outbox_entry) = reader::outbox_entries(&rows)?.pop() else { return Ok(()) };
@@ -415,14 +415,14 @@ impl Journal for PostgresJournal {
 
     async fn remove_hook(&self, run: &RunId, id: &str) -> Result<(), Fault> {
         let Some(packed) = keys::pack(run) else { return Ok(()) };
-        let lane = outbox_entries::lane_of(id);
+        let channel = outbox_entries::channel_of(id);
         let sql = "with gone as (delete from holdpoint.hooks where run = $1 and id = $2),
             owed as (delete from holdpoint.outbox where run = $1 and lane = $3)
             update holdpoint.runs set hooks = hooks + 1 where run = $1";
         let params = [
             (&packed.to_vec() as _, Type::BYTEA),
             (&id.as_bytes() as _, Type::BYTEA),
-            (&lane.as_bytes() as _, Type::BYTEA),
+            (&channel.as_bytes() as _, Type::BYTEA),
         ];
         self.connections.ask(sql, &params).await.map(drop)
     }

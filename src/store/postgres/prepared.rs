@@ -33,7 +33,7 @@ pub(super) struct Prepared {
     pub(super) session: Option<Vec<u8>>,
     /// Where the idempotency key lies, what it is, and what it stands for.
     pub(super) key: Option<(Vec<u8>, String, Vec<u8>)>,
-    pub(super) lanes: Vec<String>,
+    pub(super) channels: Vec<String>,
     /// Ids and records.
     pub(super) hooks: Vec<(String, Vec<u8>)>,
 }
@@ -113,7 +113,7 @@ impl Prepared {
     pub(super) fn new(append: Append) -> Result<Self, Fault> {
         audit::check_append(&append)?;
         let Append { run, expected, token, fence, hold, guards, at, events, hidden, .. } = append;
-        let Append { head, session, key, lanes, hooks, .. } = append;
+        let Append { head, session, key, channels, hooks, .. } = append;
         let packed = packed(&run)?;
         let entry_key = keys::entry(&packed, expected + 1);
         let payload = match &hidden {
@@ -150,7 +150,7 @@ impl Prepared {
             columns: Columns::of(&head),
             session: session.transpose()?,
             key: key.transpose()?,
-            lanes,
+            channels,
             hooks: hooks.collect::<Result<_, _>>()?,
             run,
         })

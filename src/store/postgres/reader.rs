@@ -58,7 +58,7 @@ fn outbox_entry(row: &Row) -> Result<OutboxEntry, Fault> {
     };
     Ok(OutboxEntry {
         run: run(row, 0)?,
-        lane: text(1)?,
+        channel: text(1)?,
         after: number(row, 2)?,
         tip: number(row, 3)?,
         due: Millis(number(row, 4)?),

@@ -64,7 +64,7 @@ type Owed = HashMap<RunId, BTreeMap<String, Version>>;
 async fn owed(journal: &dyn Journal) -> Result<Owed, Fault> {
     let mut owed = Owed::new();
     for outbox_entry in journal.outbox_entries(Millis(u64::MAX), usize::MAX).await? {
-        owed.entry(outbox_entry.run).or_default().insert(outbox_entry.lane, outbox_entry.after);
+        owed.entry(outbox_entry.run).or_default().insert(outbox_entry.channel, outbox_entry.after);
     }
     Ok(owed)
 }

@@ -288,7 +288,7 @@ async fn store(
         let events: Vec<_> =
             group.iter().map(|recorded| Arc::new(recorded.event.clone())).collect();
         // Whoever had not been told of all of it is owed the rest.
-        let lanes = line.owed.iter().filter(|(_, after)| run.version > **after);
+        let channels = line.owed.iter().filter(|(_, after)| run.version > **after);
         let append = Append {
             run: line.run.clone(),
             expected,
@@ -302,16 +302,16 @@ async fn store(
             head: Head::of(run),
             session: session.take(),
             key: key.take(),
-            lanes: lanes.map(|(lane, _)| lane.clone()).collect(),
+            channels: channels.map(|(channel, _)| channel.clone()).collect(),
             hooks: Vec::new(),
         };
         journal.append(append).await?;
         failpoint::hit("store.after_import_append");
     }
-    for (lane, after) in &line.owed {
+    for (channel, after) in &line.owed {
         // An append may have been told of in part.
         let outcome = Settlement::Delivered { up_to: *after };
-        journal.settle(&line.run, lane, outcome).await?;
+        journal.settle(&line.run, channel, outcome).await?;
     }
     for hook in line.hooks {
         journal.put_hook(&HookRow { run: line.run.clone(), hook }).await?;

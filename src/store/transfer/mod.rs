@@ -119,7 +119,7 @@ struct RunLine {
     /// Who listens, credentials and all: a store that is put back tells them as before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hooks: Vec<Hook>,
-    /// Who is owed something, by lane, and up to which version they were told.
+    /// Who is owed something, by channel, and up to which version they were told.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     owed: BTreeMap<String, Version>,
 }

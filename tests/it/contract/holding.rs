@@ -74,7 +74,7 @@ async fn j9_an_append_submitted_again_with_its_token_is_recorded_once(bed: Bed) 
     let journal = bed.journal();
     let (mut play, begin) = Play::begin(1, "s", "ann", 10);
     let token = |number| Some(Token { by: journal.incarnation(), number });
-    let begin = Append { token: token(1), hold: TAKE, lanes: vec!["webhook".into()], ..begin };
+    let begin = Append { token: token(1), hold: TAKE, channels: vec!["webhook".into()], ..begin };
     let first = journal.append(begin.clone()).await.unwrap();
     is_told_again(journal.append(begin).await.unwrap(), first);
     let spoken = play.speak(WORDS, 20);
@@ -121,8 +121,8 @@ async fn j11_whoever_reads_changes_nothing(bed: Bed) {
     let journal = bed.journal();
     bed.define().await;
     let (mut play, begin) = Play::begin(1, "s", "ann", 10);
-    let lanes = vec!["webhook".into()];
-    let held = journal.append(Append { hold: TAKE, lanes, ..begin }).await.unwrap();
+    let channels = vec!["webhook".into()];
+    let held = journal.append(Append { hold: TAKE, channels, ..begin }).await.unwrap();
     Play::park(&*journal, 2, "s", 10, &workflow(Some(1_000))).await;
     let before = picture(&*journal).await;
     let run = &play.run.id;
@@ -301,7 +301,7 @@ pub(crate) async fn rests_on_what_is_kept([a, b]: [&dyn Journal; 2]) {
 async fn an_entry_is_carried_by_one_of_them_and_by_another_when_that_takes_too_long() {
     let (clock, _, [a, b]) = pair();
     let (play, begin) = Play::begin(1, "s", "ann", 10);
-    a.journal().append(Append { lanes: vec!["webhook".into()], ..begin }).await.unwrap();
+    a.journal().append(Append { channels: vec!["webhook".into()], ..begin }).await.unwrap();
     let (one, two) = (a.journal(), b.journal());
     let take = async |journal: &Arc<dyn Journal>| {
         journal.replicas().unwrap().take_outbox_entries(Millis(1_000), 10).await.unwrap()

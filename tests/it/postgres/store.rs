@@ -135,7 +135,7 @@ async fn j8_whoever_does_not_know_of_a_listener_writes_nothing() {
 async fn an_entry_is_carried_by_one_of_them_and_by_another_when_that_takes_too_long() {
     let (database, [one, two]) = pair().await;
     let (play, begin) = Play::begin(1, "s", "ann", 10);
-    one.append(Append { lanes: vec!["webhook".into()], ..begin }).await.unwrap();
+    one.append(Append { channels: vec!["webhook".into()], ..begin }).await.unwrap();
     let take = async |journal: &Arc<dyn Journal>| {
         journal.replicas().unwrap().take_outbox_entries(Millis(1_000), 10).await.unwrap()
     };

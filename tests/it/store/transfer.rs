@@ -116,10 +116,10 @@ async fn j8_whoever_listens_and_whatever_they_are_owed_goes_along() {
     filled(&from).await;
     let (journal, run) = (from.journal(), run_id(50));
     let (mut play, mut begin) = Play::begin(50, "u", "bob", 10);
-    begin.lanes = vec!["webhook".into(), "push:h1".into()];
+    begin.channels = vec!["webhook".into(), "push:h1".into()];
     journal.append(begin).await.unwrap();
     let mut more = play.speak("More of it.", 20);
-    more.lanes = vec!["webhook".into(), "push:h1".into()];
+    more.channels = vec!["webhook".into(), "push:h1".into()];
     journal.append(more).await.unwrap();
     let hook = Hook { id: "h1".into(), url: "https://example.org/".into(), ..Hook::default() };
     journal.put_hook(&HookRow { run: run.clone(), hook }).await.unwrap();
@@ -128,8 +128,8 @@ async fn j8_whoever_listens_and_whatever_they_are_owed_goes_along() {
     journal.put_session(None, empty.clone()).await.unwrap();
     let owed = async |journal: &dyn Journal| {
         let mut owed = journal.outbox_entries(Millis(u64::MAX), 100).await.unwrap();
-        owed.sort_by(|one, other| one.lane.cmp(&other.lane));
-        owed.into_iter().map(|one| (one.lane, one.after, one.tip)).collect::<Vec<_>>()
+        owed.sort_by(|one, other| one.channel.cmp(&other.channel));
+        owed.into_iter().map(|one| (one.channel, one.after, one.tip)).collect::<Vec<_>>()
     };
     assert_eq!(owed(&*journal).await.len(), 2);
 

@@ -170,8 +170,8 @@ impl Journal for Held {
         self.inner.next_outbox_entry().await
     }
 
-    async fn settle(&self, run: &RunId, lane: &str, outcome: Settlement) -> Result<(), Fault> {
-        self.inner.settle(run, lane, outcome).await
+    async fn settle(&self, run: &RunId, channel: &str, outcome: Settlement) -> Result<(), Fault> {
+        self.inner.settle(run, channel, outcome).await
     }
 
     async fn put_hook(&self, hook: &HookRow) -> Result<(), Fault> {

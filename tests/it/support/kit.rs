@@ -226,7 +226,7 @@ impl Play {
             head: Head::of(&self.run),
             session: None,
             key: None,
-            lanes: Vec::new(),
+            channels: Vec::new(),
             hooks: Vec::new(),
         }
     }

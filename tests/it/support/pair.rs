@@ -28,7 +28,7 @@ pub(crate) struct Pair {
     pub(crate) b: Node,
 }
 
-/// Listeners outside, and what they were told: lane, version and who carried it.
+/// Listeners outside, and what they were told: channel, version and who carried it.
 #[derive(Debug, Default)]
 pub(crate) struct Post {
     pub(crate) told: Mutex<Vec<(String, u64)>>,
@@ -40,7 +40,7 @@ impl Notifier for Post {
         matches!(event, Event::Completed | Event::Parked)
     }
 
-    fn lanes(&self) -> &[String] {
+    fn channels(&self) -> &[String] {
         &[]
     }
 
@@ -49,7 +49,7 @@ impl Notifier for Post {
     }
 
     async fn carry(&self, consignment: Delivery<'_>) -> Result<(), Undelivered> {
-        let told = (consignment.lane.to_owned(), consignment.version);
+        let told = (consignment.channel.to_owned(), consignment.version);
         self.told.lock().unwrap().push(told);
         Ok(())
     }

@@ -1,75 +1,18 @@
-//! Pulse: what a page that shows things needs of the engine: the time, a run's journal, and a hint
-//! that the inbox has changed. What changed is read from the views, so a missed hint costs nothing.
+//! Shown journals: a run's history as pages show it, to its owner, to those who decide in it, and to onlookers; events
+//! that a fork copied keep the times at which they happened. Not who is told of new events: that is `watch`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tokio::sync::broadcast;
-
 use crate::engine::cell::State;
 use crate::engine::commands::is_inherited;
-use crate::engine::inbox::InboxChange;
 use crate::engine::{Engine, EngineError, OpenRequest};
 use crate::kernel::{
-    Admission, Event, Millis, Origin, Principal, Question, Recorded, Refusal, RequestId, Run,
-    RunId, Veil, Version, veil,
+    Admission, Event, Origin, Principal, Question, Recorded, Refusal, RequestId, Run, RunId, Veil,
+    Version, veil,
 };
 
-/// Hints that something in the inbox has changed.
-#[derive(Debug)]
-pub struct InboxPulse {
-    changes: broadcast::Receiver<InboxChange>,
-    engine: Engine,
-    principal: Principal,
-}
-
-impl InboxPulse {
-    /// Returns when something that the principal may see has been asked or closed. One that fell
-    /// behind is told so at once: it only reads the inbox again.
-    pub async fn next(&mut self) -> Result<(), EngineError> {
-        loop {
-            let change = tokio::select! {
-                biased;
-                change = self.changes.recv() => change,
-                error = self.engine.ended() => return Err(error),
-            };
-            match change {
-                Ok(InboxChange::Opened(request))
-                    if request.is_known_to(
-                        &self.principal,
-                        &self.engine.operator(),
-                        self.engine.inner.clock.now(),
-                    ) =>
-                {
-                    return Ok(());
-                }
-                Ok(InboxChange::Opened(_) | InboxChange::CaughtUp) => {}
-                // That something was closed tells nobody anything: the page reads again what is theirs.
-                Ok(InboxChange::Closed { .. }) | Err(broadcast::error::RecvError::Lagged(_)) => {
-                    return Ok(());
-                }
-                Err(broadcast::error::RecvError::Closed) => return Err(EngineError::Draining),
-            }
-        }
-    }
-}
-
 impl Engine {
-    /// What time it is, for whoever shows deadlines and ages.
-    pub fn now(&self) -> Millis {
-        self.inner.clock.now()
-    }
-
-    /// A key that never repeats, for a form that must not count twice.
-    pub fn fresh_key(&self) -> String {
-        self.inner.clock.fresh_stem()
-    }
-
-    /// Hints of changes of the inbox, from now on.
-    pub fn inbox_pulse(&self, principal: Principal) -> InboxPulse {
-        InboxPulse { changes: self.inner.inbox.subscribe(), engine: self.clone(), principal }
-    }
-
     /// What somebody who decides has before them: the run that asks, and the newest `limit` events of
     /// its journal. For whoever knows the run, and for those whom the question admits (K8); to them
     /// the run ends with their question.

@@ -1,4 +1,4 @@
-//! Pulse: that somebody is still speaking, for clients that are told a message only when it is whole.
+//! Heartbeat: that somebody is still speaking, for clients that are told a message only when it is whole.
 //!
 //! `LangChain`'s asynchronous client gives a stream up after two minutes without an event, and to it a comment is
 //! none. So while words come that are not told, the response is said to be in progress, now and then. It
@@ -11,9 +11,9 @@ const EVERY_MS: u64 = 15_000;
 
 /// When something was told last.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Pulse(Millis);
+pub(super) struct Heartbeat(Millis);
 
-impl Pulse {
+impl Heartbeat {
     /// Something was told.
     pub(super) fn told(&mut self, at: Millis) {
         self.0 = at;
@@ -31,12 +31,12 @@ mod tests {
 
     #[test]
     fn a_speaker_who_is_not_told_is_heard_of_every_fifteen_seconds() {
-        let mut pulse = Pulse::default();
-        pulse.told(Millis(1_000));
+        let mut heartbeat = Heartbeat::default();
+        heartbeat.told(Millis(1_000));
         let mut heard = Vec::new();
         for at in (1_000..=61_000).step_by(500).map(Millis) {
-            if pulse.is_due(at) {
-                pulse.told(at);
+            if heartbeat.is_due(at) {
+                heartbeat.told(at);
                 heard.push(at.0);
             }
         }
