@@ -6,20 +6,21 @@
 
 use serde_json::{Value, json};
 
-use crate::kernel::event::{Event, Purpose, Usage};
-use crate::kernel::gate::Wish;
+use crate::kernel::event::Event;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
+use crate::kernel::offer::HANDOFF_PREFIX;
 use crate::kernel::pattern;
-use crate::kernel::plan::HANDOFF_PREFIX;
 use crate::kernel::policy::means_name;
-use crate::kernel::run::{Run, Turn};
+use crate::kernel::rules::ANY;
+use crate::kernel::run::Run;
 use crate::kernel::schema;
-use crate::kernel::workflow::{Between, Gate, Pattern, Safety, Tool};
+use crate::kernel::spending::Usage;
+use crate::kernel::tool::{Safety, Tool};
+use crate::kernel::turn::{Purpose, Turn, Wish};
+use crate::kernel::workflow::{Between, Gate, Pattern};
 
 /// What a reply that waits is called where calls are.
 pub const REPLY: &str = "reply";
-/// Whatever there is of its kind.
-pub const ANY: &str = "*";
 
 /// What an agent does.
 #[derive(Debug, Clone, Copy)]
@@ -192,7 +193,7 @@ pub(super) fn holds_replies(run: &Run, turn: &Turn) -> bool {
         gate.replies.iter().any(|one| one == ANY || means_name(gate, one, &turn.agent))
             || hands && gate.handoffs.iter().any(is_from)
     };
-    turn.judges.is_none() && run.gates().any(is_held)
+    !turn.is_judges() && run.gates().any(is_held)
 }
 
 /// Whether a gate is bound to a tool: by its name, by a tag, or to all that touch anything.
@@ -234,10 +235,4 @@ pub(super) fn moment(run: &Run) -> String {
     }
     said.reverse();
     format!(" {}", said.join(" "))
-}
-
-/// A step's own id, whichever round or item it is in: of `control[2]/execute` it is `execute`.
-pub(super) fn step_id(path: &str) -> String {
-    let last = path.rsplit('/').next().unwrap_or(path);
-    last.split('[').next().unwrap_or(last).to_owned()
 }

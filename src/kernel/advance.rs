@@ -3,31 +3,34 @@
 
 use std::sync::Arc;
 
-use crate::kernel::brought::{self, Looked};
-use crate::kernel::budget::{self, Verdict};
-use crate::kernel::command::Command;
+use crate::kernel::attempt;
+use crate::kernel::brought;
+use crate::kernel::budget::{self, Stop};
+use crate::kernel::command::{Command, Decision};
 use crate::kernel::context_window::{self, Due};
 use crate::kernel::cut_off;
-use crate::kernel::decide::{self, Decision, decide};
-use crate::kernel::event::{Event, Failure};
+use crate::kernel::decide::decide;
+use crate::kernel::draft::{self, Next};
+use crate::kernel::event::Event;
 use crate::kernel::evolve::{Corruption, begin, evolve};
+use crate::kernel::failure::Failure;
 use crate::kernel::family;
-use crate::kernel::gate::{self, Next, Wish};
+use crate::kernel::gate;
 use crate::kernel::graph;
 use crate::kernel::id::RunId;
+use crate::kernel::limits::{CONVERSATION_BYTES_MAX, QUESTIONS_MAX};
 use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::operator::Operator;
 use crate::kernel::pattern::{self, Move};
+use crate::kernel::plan;
 use crate::kernel::refusal::Refusal;
 use crate::kernel::reply;
-use crate::kernel::run::{
-    CONVERSATION_BYTES_MAX, CallWaits, Judgement, QUESTIONS_MAX, Run, Status, Turn,
-};
+use crate::kernel::run::{Run, Status};
 use crate::kernel::schema;
 use crate::kernel::session_memory::Earlier;
 use crate::kernel::started::Started;
-use crate::kernel::templates;
 use crate::kernel::time::Millis;
+use crate::kernel::turn::{CallWaits, Judgement, Looked, Turn, Wish};
 use crate::kernel::workflow::{Pattern, Workflow};
 
 /// Why a command came to nothing.
@@ -145,17 +148,17 @@ fn advance(run: &Run, now: Millis, calls: bool) -> Vec<Event> {
     if let Some(failure) = over_bounds(run) {
         return vec![Event::Failed(failure)];
     }
-    match budget::verdict(run, now, calls) {
-        Some(Verdict::Fail(failure)) => return vec![Event::Failed(failure)],
-        Some(Verdict::Ask(draft)) => {
-            return vec![Event::Asked(Box::new(reply::ask(
+    match budget::stop(run, now, calls) {
+        Some(Stop::Fail(failure)) => return vec![Event::Failed(failure)],
+        Some(Stop::Ask(draft)) => {
+            return vec![Event::Asked(Box::new(draft::ask(
                 &run.workflow,
                 *draft,
                 run.endings.len() + 1,
                 now,
             )))];
         }
-        Some(Verdict::Rest) => return vec![Event::CheckpointSaved, Event::Parked],
+        Some(Stop::Rest) => return vec![Event::CheckpointSaved, Event::Parked],
         None => {}
     }
     for turn in run.turns.values() {
@@ -164,7 +167,7 @@ fn advance(run: &Run, now: Millis, calls: bool) -> Vec<Event> {
             let what = format!("step `{}`: no end after {most} model calls in one turn", turn.step);
             return vec![reply::fails(run, turn, Failure::new("step.rounds", what))];
         }
-        if let Some(failure) = templates::wrong(run, turn) {
+        if let Some(failure) = plan::unfilled(run, turn) {
             return vec![reply::fails(run, turn, failure)];
         }
         if let Some(Due::Refusal(failure)) = context_window::due(run, turn) {
@@ -208,15 +211,13 @@ fn advance(run: &Run, now: Millis, calls: bool) -> Vec<Event> {
 
 /// What follows in a tool's own step: its end, its failure, or another try.
 fn of_tool(run: &Run, turn: &Turn, now: Millis) -> Option<Vec<Event>> {
-    if !turn.is_tools() {
-        return None;
-    }
-    match (&turn.returned, &turn.made) {
+    let step = turn.tool_step()?;
+    match (&step.returned, &step.made) {
         (Some(Ok(value)), _) => Some(match tools_output(run, turn, value) {
             Ok(()) => vec![Event::StepCompleted { turn: turn.number, output: value.clone() }],
             Err(failure) => vec![reply::fails(run, turn, failure)],
         }),
-        (Some(Err(failure)), _) => Some(decide::tool_failed(run, turn, failure, now)),
+        (Some(Err(failure)), _) => Some(attempt::tool_failed(run, turn, failure, now)),
         (None, Some(call)) if turn.calls.is_empty() && turn.retry_at.is_none() => {
             Some(called(run, turn, (call, &[], None), now))
         }
@@ -261,7 +262,7 @@ fn moved(run: &Run, now: Millis) -> Vec<Event> {
             vec![Event::StepStarted { turn, step, agent, attempt: 1, purpose, prompt, judges }]
         }
         Move::Ask(draft) => {
-            vec![Event::Asked(Box::new(reply::ask(
+            vec![Event::Asked(Box::new(draft::ask(
                 &run.workflow,
                 family::with_return(run, *draft),
                 run.endings.len() + 1,

@@ -10,87 +10,12 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
-
 use crate::kernel::operator::Operator;
 use crate::kernel::principal::Assurance;
-use crate::kernel::question::{OnTimeout, Question};
+use crate::kernel::question::{Question, Vote, WhyNot};
+use crate::kernel::terms::{Excluded, OnTimeout, Stage};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
-
-/// Who is never admitted, however they are named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Excluded {
-    /// Whoever asked for it: who started the run, or forked it, and whoever that was for.
-    Requester,
-    /// Whoever changed what is now asked.
-    Editor,
-    /// Whoever has answered something else in the run.
-    Participant,
-}
-
-/// Who is asked, and how many of them must agree.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Stage {
-    /// The rules that this satisfies, by their names; none for a step's own question.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<String>,
-    /// Whom it is addressed to: names, `group:…`, `role:…`; empty for whoever may answer there.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub to: Vec<String>,
-    /// Whom it never admits.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not: Vec<Excluded>,
-    /// How many people must say the same.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub need: u32,
-    /// How long they have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub within_ms: Option<u64>,
-    /// Who is asked as well when that time is up, level by level.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub escalate: Vec<Level>,
-    /// How well they must be known; as the operator says, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assurance: Option<Assurance>,
-}
-
-/// Who is asked as well, and how long all of them then have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Level {
-    /// Whom.
-    pub to: Vec<String>,
-    /// How long; for ever, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub within_ms: Option<u64>,
-}
-
-fn one() -> u32 {
-    1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_one(need: &u32) -> bool {
-    *need == 1
-}
-
-/// Somebody's standing word on a question that needs more than theirs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Vote {
-    /// Who.
-    pub by: String,
-    /// What they said.
-    pub verb: String,
-    /// In which stage, counted from 0.
-    pub stage: u32,
-    /// How well they were known. All were proven before it was written down.
-    #[serde(default, skip_serializing_if = "Assurance::is_proven")]
-    pub assurance: Assurance,
-    /// In whose place, where that was handed to them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instead_of: Option<String>,
-}
 
 /// How well whoever decides in `stage` must be known: never less than a person.
 pub fn wants(stage: Option<&Stage>, operator: &Operator) -> Assurance {
@@ -124,33 +49,6 @@ pub struct Admission<'a> {
     pub operator: &'a Operator,
     /// When.
     pub now: Millis,
-}
-
-/// Why a question does not admit somebody, as they are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhyNot {
-    /// It is addressed to others.
-    NotAsked,
-    /// They are asked in a stage that has not come.
-    Later,
-    /// They asked for it themselves, and it excludes whoever did.
-    AskedForIt,
-    /// They changed it, and it excludes whoever did.
-    ChangedIt,
-    /// They took part in the run, and it excludes whoever did.
-    TookPart,
-}
-
-impl std::fmt::Display for WhyNot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NotAsked => "is not among them",
-            Self::Later => "is asked later, in a stage that has not come yet",
-            Self::AskedForIt => "asked for it, and is excluded: somebody else must decide",
-            Self::ChangedIt => "changed it, and is excluded: somebody else must decide",
-            Self::TookPart => "took part in the run, and is excluded: somebody else must decide",
-        })
-    }
 }
 
 impl Admission<'_> {

@@ -2,9 +2,10 @@
 
 use super::*;
 
+use crate::kernel::claims::Delegation;
 use crate::kernel::operator::Membership;
-use crate::kernel::places::Delegation;
-use crate::kernel::question::{Kind, Origin};
+use crate::kernel::question::Origin;
+use crate::kernel::terms::Kind;
 
 const OWNER: &str = "clerk";
 

@@ -6,13 +6,15 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::kernel::choice::Choice;
+use crate::kernel::draft::Draft;
 use crate::kernel::message::ToolCall;
-use crate::kernel::pattern::Draft;
-use crate::kernel::plan::ask_offer;
-use crate::kernel::question::{Kind, Origin};
-use crate::kernel::run::{Run, Turn};
+use crate::kernel::offer::ask_offer;
+use crate::kernel::question::Origin;
+use crate::kernel::run::Run;
 use crate::kernel::schema;
 use crate::kernel::secret;
+use crate::kernel::terms::Kind;
+use crate::kernel::turn::Turn;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Patience;
 

@@ -14,8 +14,9 @@ use crate::kernel::digest;
 use crate::kernel::id::{RequestId, RunId};
 use crate::kernel::naming::Naming;
 use crate::kernel::principal::Principal;
-use crate::kernel::question::{Kind, Question};
+use crate::kernel::question::Question;
 use crate::kernel::refusal::Refusal;
+use crate::kernel::terms::Kind;
 use crate::kernel::verb::Verb;
 
 /// Letters of codes: consonants alone, so that a code is no word, in any language, by accident.

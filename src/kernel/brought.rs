@@ -14,14 +14,14 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::kernel::ending::{Closed, Ending};
-use crate::kernel::event::{Event, Failure};
-use crate::kernel::question::{Origin, Question};
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
+use crate::kernel::question::{Closed, Ending, Origin, Question};
 use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
+use crate::kernel::turn::{Looked, Owed};
 use crate::kernel::workflow::{Condition, Gate, Pattern};
 
 /// What a name of a gate begins with that a start has brought.
@@ -95,19 +95,6 @@ fn gates_of(context: &Value) -> impl Iterator<Item = &str> {
 
 /// A rule that asks, and why.
 pub(super) type Asks = (String, Vec<String>);
-
-/// Rules that would have asked when something was first looked at, each as it was then, and why.
-pub(super) type Owed = Vec<(Gate, Vec<String>)>;
-
-/// What something that waits has passed, and whom it is still to be put before.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Looked {
-    /// The gates that somebody has let it pass.
-    pub(super) passed: Vec<String>,
-    /// Those that would have asked when a start's own gate first held it: they ask, whatever has happened since,
-    /// though nobody had them in force any more (K7: what would be open now stays open).
-    owed: Owed,
-}
 
 impl Looked {
     /// Folds in a yes to a question at a gate; `owed` is what was kept when it was asked.

@@ -7,73 +7,20 @@
 //! Runs of one session that go on at the same time spend of one budget: each is told what the others have
 //! spent, and what they are about to, before it decides anything.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::kernel::event::{Event, Failure, Purpose};
+use crate::kernel::draft::Draft;
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
 use crate::kernel::message::Speaker;
-use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Kind, OnTimeout, Origin, Question};
-use crate::kernel::run::{CallWaits, Heard, Run, Status};
+use crate::kernel::question::{Origin, Question};
+use crate::kernel::run::{Heard, Run, Status};
+use crate::kernel::spending::{Budget, OnExceeded, Spent};
+use crate::kernel::terms::{Kind, OnTimeout, Patience};
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::Patience;
-
-/// What was spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Spent {
-    /// Steps begun.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub steps: u64,
-    /// Model calls that came back, with a reply or without.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub model_calls: u64,
-    /// Tokens read and written.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub tokens: u64,
-    /// Tool calls begun.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub tool_calls: u64,
-    /// Milliseconds in which the run moved.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub wall_ms: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
+use crate::kernel::turn::{CallWaits, Purpose};
 
 impl Spent {
-    /// Whether there is nothing to store.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Both together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        self.each(other, u64::saturating_add)
-    }
-
-    /// The higher of each.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        self.each(other, u64::max)
-    }
-
-    fn each(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
-        Self {
-            steps: of(self.steps, other.steps),
-            model_calls: of(self.model_calls, other.model_calls),
-            tokens: of(self.tokens, other.tokens),
-            tool_calls: of(self.tool_calls, other.tool_calls),
-            wall_ms: of(self.wall_ms, other.wall_ms),
-        }
-    }
-
     fn of(self, item: Item) -> u64 {
         match item {
             Item::Steps => self.steps,
@@ -159,27 +106,6 @@ impl Item {
     }
 }
 
-/// The most that may be spent; what is not given is not bounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Budget {
-    /// Steps.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub steps: Option<u64>,
-    /// Model calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_calls: Option<u64>,
-    /// Tokens, read and written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
-    /// Tool calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_calls: Option<u64>,
-    /// Milliseconds in which it moves.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wall_ms: Option<u64>,
-}
-
 impl Budget {
     fn of(&self, item: Item) -> Option<u64> {
         match item {
@@ -190,57 +116,6 @@ impl Budget {
             Item::WallTime => self.wall_ms,
         }
     }
-
-    /// Whether nothing is bounded.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// What happens when a budget is spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnExceeded {
-    /// The run fails.
-    #[default]
-    Fail,
-    /// A person is asked for as much again; silence is a no (K7).
-    Ask,
-}
-
-/// The budgets of a workflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Budgets {
-    /// Of one run.
-    #[serde(skip_serializing_if = "Budget::is_nothing")]
-    pub run: Budget,
-    /// Of all runs of a session.
-    #[serde(skip_serializing_if = "Budget::is_nothing")]
-    pub session: Budget,
-    /// What happens when one is spent.
-    pub on_exceeded: OnExceeded,
-    /// How long a person has to extend it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deadline_ms: Option<u64>,
-}
-
-impl Budgets {
-    /// Whether nothing is bounded.
-    pub fn is_nothing(&self) -> bool {
-        self.run.is_nothing() && self.session.is_nothing()
-    }
-}
-
-/// Extensions of budgets by people, and the no of one who did not extend.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Extensions {
-    /// What is allowed instead, by the budget's name: `run.tokens`.
-    extended: BTreeMap<String, u64>,
-    /// The budget that somebody refused to extend.
-    refused: Option<String>,
-    /// What the session's other runs had spent when somebody was asked last.
-    beside: Spent,
 }
 
 /// What the question for more says of others: it is folded with the question, so that what an answer
@@ -295,7 +170,7 @@ struct Excess {
 
 /// What follows from the budgets: a failure, a question, or nothing. Asked while a turn is under
 /// way, so a run that has come to its end is never stopped on its doorstep.
-pub(super) enum Verdict {
+pub(super) enum Stop {
     Fail(Failure),
     Ask(Box<Draft>),
     /// The question is asked: the run rests until it is answered.
@@ -303,13 +178,13 @@ pub(super) enum Verdict {
 }
 
 /// What the budgets say of a run at `now`; `calls` is whether what was decided just now is a call of a tool.
-pub(super) fn verdict(run: &Run, now: Millis, calls: bool) -> Option<Verdict> {
+pub(super) fn stop(run: &Run, now: Millis, calls: bool) -> Option<Stop> {
     if let Some(name) = &run.extensions.refused {
         let message = format!("the budget `{name}` is spent, and nobody extended it");
-        return Some(Verdict::Fail(Failure::new("budget.exceeded", message)));
+        return Some(Stop::Fail(Failure::new("budget.exceeded", message)));
     }
     if run.questions.values().any(|question| matches!(question.origin, Origin::Budget(_))) {
-        return Some(Verdict::Rest);
+        return Some(Stop::Rest);
     }
     if run.turns.is_empty() {
         return None;
@@ -319,25 +194,10 @@ pub(super) fn verdict(run: &Run, now: Millis, calls: bool) -> Option<Verdict> {
     match run.workflow.limits.budgets.on_exceeded {
         OnExceeded::Fail => {
             let message = format!("the budget `{name}` of {amount} is spent");
-            Some(Verdict::Fail(Failure::new("budget.exceeded", message)))
+            Some(Stop::Fail(Failure::new("budget.exceeded", message)))
         }
-        OnExceeded::Ask => Some(Verdict::Ask(Box::new(draft(run, &excess, &amount)))),
+        OnExceeded::Ask => Some(Stop::Ask(Box::new(draft(run, &excess, &amount)))),
     }
-}
-
-/// When the time that a run may take is up, if nothing happens before.
-pub(super) fn wake_at(run: &Run) -> Option<Millis> {
-    let budgets = &run.workflow.limits.budgets;
-    if run.status != Status::Running || run.turns.is_empty() || waits_to_ask(run) {
-        return None;
-    }
-    let of = |name: &str, limit: Option<u64>, spent: Spent| {
-        let left = allowed(run, name, limit?).saturating_sub(spent.wall_ms);
-        Some(run.updated_at.plus(left))
-    };
-    let own = of("run.wall_time", budgets.run.wall_ms, run.spent);
-    let all = of("session.wall_time", budgets.session.wall_ms, run.spent.plus(run.spent_before));
-    own.into_iter().chain(all).min()
 }
 
 fn excess(run: &Run, now: Millis, calls: bool) -> Option<Excess> {
@@ -368,6 +228,22 @@ fn allowed(run: &Run, name: &str, limit: u64) -> u64 {
 }
 
 impl Run {
+    /// When the time that it may take is up, if nothing happens before.
+    pub(super) fn time_is_up_at(&self) -> Option<Millis> {
+        let budgets = &self.workflow.limits.budgets;
+        if self.status != Status::Running || self.turns.is_empty() || waits_to_ask(self) {
+            return None;
+        }
+        let of = |name: &str, limit: Option<u64>, spent: Spent| {
+            let left = allowed(self, name, limit?).saturating_sub(spent.wall_ms);
+            Some(self.updated_at.plus(left))
+        };
+        let own = of("run.wall_time", budgets.run.wall_ms, self.spent);
+        let together = self.spent.plus(self.spent_before);
+        let all = of("session.wall_time", budgets.session.wall_ms, together);
+        own.into_iter().chain(all).min()
+    }
+
     /// Model calls that are begun and have not come back.
     pub fn owed_replies(&self) -> u64 {
         if self.status.is_over() {

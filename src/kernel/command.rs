@@ -1,15 +1,19 @@
-//! Command: what may be asked of a run. Every way in which it is declined is in `refusal`.
+//! Command: what may be asked of a run, and what can come of that. What does is worked out in `decide`; every way in which
+//! it is declined is in `refusal`.
 
 use serde_json::Value;
 
-use crate::kernel::cut::WhenCut;
-use crate::kernel::event::{Failure, Usage};
-use crate::kernel::family::No;
+use crate::kernel::claims::{Holder, Span};
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
 use crate::kernel::halts::Halt;
-use crate::kernel::id::RequestId;
+use crate::kernel::id::{RequestId, Version};
+use crate::kernel::limits::WhenCut;
 use crate::kernel::message::ToolCall;
-use crate::kernel::places::{Holder, Span};
 use crate::kernel::principal::Principal;
+use crate::kernel::refused::No;
+use crate::kernel::schema;
+use crate::kernel::spending::Usage;
 
 /// One answer, as it came through a door.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +39,25 @@ pub struct Reply {
     pub usage: Usage,
     /// It was cut short at the most tokens it may have; and what the file says of that.
     pub cut: Option<WhenCut>,
+}
+
+impl Reply {
+    /// Structured output: given apart, or as JSON in the text.
+    pub(super) fn structured(&self, schema: &Value) -> Result<Value, String> {
+        let value = match &self.output {
+            Some(value) => value.clone(),
+            None => serde_json::from_str(self.text.trim()).map_err(|error| {
+                format!("the reply is not the JSON that was asked for: {error}")
+            })?,
+        };
+        if schema::is_too_deep(&value) {
+            return Err(format!("the reply nests deeper than {}", schema::DEPTH_MAX));
+        }
+        match schema::check(schema, &value) {
+            Ok(()) => Ok(value),
+            Err(mismatch) => Err(format!("at `{}`: {mismatch}", mismatch.at)),
+        }
+    }
 }
 
 /// Why an attempt did not succeed.
@@ -244,4 +267,16 @@ impl Command {
             | Self::Tick => None,
         }
     }
+}
+
+/// What a command means.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// These facts.
+    Events(Vec<Event>),
+    /// Nothing new: the same was asked before, and its outcome begins after this version.
+    Repeat {
+        /// Where the first call's events begin.
+        after: Version,
+    },
 }

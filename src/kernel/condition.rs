@@ -4,15 +4,15 @@
 //! - **K7** What is malformed is met: it asks.
 //! - **K12** Rules look at what the requester cannot choose; and a requester's own, at nothing that is kept from them.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::kernel::act;
 use crate::kernel::brought;
-use crate::kernel::gate::Wish;
+use crate::kernel::criteria::{Complexity, Condition, Doubt, Same};
 use crate::kernel::message::{Speaker, readable};
 use crate::kernel::operator::Environment;
 use crate::kernel::run::Run;
+use crate::kernel::turn::Wish;
 use crate::kernel::workflow::Gate;
 
 /// Words that say that the speaker does not know, by language.
@@ -39,91 +39,11 @@ const LANGUAGE: &str = "en";
 /// Words of a sentence that are shown around what was found.
 const AROUND: usize = 40;
 
-/// Something that makes an act worth a person's look.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Condition {
-    /// One of these words is in the tool's name, its arguments or what the agent says with it.
-    Keywords(Vec<String>),
-    /// The run's metadata says that it works in one of these environments.
-    Environment(Vec<String>),
-    /// The agent says that it does not know.
-    Uncertain,
-    /// The same, in the file's own words and languages, or by a figure of the agent's own.
-    UncertainBy(Doubt),
-    /// More tool calls than this have failed in the run.
-    FailuresOver(u32),
-    /// More of one kind than this have failed.
-    FailuresOf {
-        /// Of which kind.
-        same: Same,
-        /// The most that need nobody.
-        count: u32,
-    },
-    /// There is more to decide than this.
-    Complex(Complexity),
-    /// A number among the arguments is larger than this, or is not there.
-    Argument {
-        /// Where: a JSON pointer.
-        pointer: String,
-        /// The largest number that needs nobody.
-        over: f64,
-    },
-    /// A judging agent says so; or fails, is late, or answers nonsense (K7).
-    Judge {
-        /// Who.
-        agent: String,
-        /// How long it has.
-        within_ms: u64,
-    },
-}
-
-/// Figures in a definition come from JSON, which has no number that is not equal to itself.
-impl Eq for Condition {}
-
-/// In which words, and by which figure, an agent says that it does not know.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Doubt {
-    /// Phrases of the file's own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub phrases: Vec<String>,
-    /// Languages whose phrases are known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub languages: Vec<String>,
-    /// The least confidence that needs nobody, where the agent's output declares one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence_under: Option<f64>,
-}
-
 impl Doubt {
     /// Languages whose phrases are known.
     pub fn languages() -> impl Iterator<Item = &'static str> {
         DOUBTS.iter().map(|(language, _)| *language)
     }
-}
-
-/// Of which kind failures are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Same {
-    /// Of one tool.
-    Tool,
-    /// Of one step.
-    Step,
-}
-
-/// The most of each that need nobody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Complexity {
-    /// Options that are put side by side.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub options: Option<u32>,
-    /// Steps of a plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steps: Option<u32>,
-    /// Amounts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub amounts: Option<u32>,
 }
 
 /// Why a gate stops an act; nothing, if it lets it through.
@@ -353,36 +273,6 @@ fn environment(list: &[String], run: &Run) -> Option<String> {
     match &run.operator.environment {
         Environment::Named(here) => among(here).map(|found| format!("environment `{found}`")),
         Environment::Unsaid => Some("nobody has said which environment this is".into()),
-    }
-}
-
-/// How often each tool and each step has failed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Failures {
-    tools: std::collections::BTreeMap<String, u32>,
-    steps: std::collections::BTreeMap<String, u32>,
-}
-
-impl Failures {
-    /// Calls of that tool that came back with an error.
-    pub fn of_tool(&self, tool: &str) -> u32 {
-        self.tools.get(tool).copied().unwrap_or_default()
-    }
-
-    /// Calls and attempts of that step that did, in whichever round or for whichever item.
-    pub fn of_step(&self, step: &str) -> u32 {
-        self.steps.get(&act::step_id(step)).copied().unwrap_or_default()
-    }
-
-    /// A call of `tool` in `step` came back with an error.
-    pub(super) fn call(&mut self, tool: &str, step: &str) {
-        *self.tools.entry(tool.to_owned()).or_default() += 1;
-        self.attempt(step);
-    }
-
-    /// An attempt of `step` failed.
-    pub(super) fn attempt(&mut self, step: &str) {
-        *self.steps.entry(act::step_id(step)).or_default() += 1;
     }
 }
 

@@ -6,35 +6,15 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::kernel::command::{AttemptFault, Reply};
-use crate::kernel::event::{Event, Failure};
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
+use crate::kernel::limits::WhenFull;
 use crate::kernel::message::{Audience, Message, Speaker};
-use crate::kernel::plan::AgentInput;
-use crate::kernel::run::{Run, Turn};
+use crate::kernel::offer::AgentInput;
+use crate::kernel::run::Run;
 use crate::kernel::templates;
-
-/// How much of the conversation an agent is given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound {
-    /// The most, in bytes of text.
-    pub bytes: usize,
-    /// What happens when it is more.
-    #[serde(default)]
-    pub when_full: WhenFull,
-}
-
-/// What happens when an agent would be given too much.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenFull {
-    /// Its step fails.
-    #[default]
-    Refuse,
-    /// This agent sums up the older part.
-    Summarise(String),
-}
+use crate::kernel::turn::Turn;
 
 /// What a summarising agent is told where its file tells it nothing.
 const INSTRUCTIONS: &str = "You sum up conversations. Keep every fact, number, name, decision and \

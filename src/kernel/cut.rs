@@ -2,44 +2,22 @@
 //! what it cost is counted, whatever the file says; no call of such a reply is ever made, for nobody knows
 //! whether it was whole.
 
-use serde::{Deserialize, Serialize};
-
+use crate::kernel::attempt;
 use crate::kernel::command::{AttemptFault, Reply};
-use crate::kernel::decide;
-use crate::kernel::event::{Event, Failure, Usage};
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
 use crate::kernel::judging;
+use crate::kernel::limits::WhenCut;
 use crate::kernel::message::{Audience, Message, Speaker};
-use crate::kernel::run::{Run, Turn};
+use crate::kernel::run::Run;
+use crate::kernel::spending::Usage;
 use crate::kernel::time::Millis;
+use crate::kernel::turn::Turn;
 
 /// Pieces of one reply: a model that never ends is stopped.
 const PIECES_MAX: u32 = 8;
 /// What a model is told that goes on with a reply.
 const GO_ON: &str = "Your reply was cut short. Go on exactly where it stops, and repeat nothing.";
-
-/// What becomes of a reply that was cut short.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenCut {
-    /// Its step fails.
-    #[default]
-    Fail,
-    /// The agent is asked to go on, and what it says is one reply.
-    Continue,
-    /// It is taken as it is.
-    Keep,
-}
-
-/// A reply of which pieces were said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unfinished {
-    /// Where in the conversation its first piece is.
-    pub from: usize,
-    /// What was said so far.
-    pub text: String,
-    /// In how many pieces.
-    pub pieces: u32,
-}
 
 /// The reply with the pieces before it, where there are any.
 pub(super) fn joined(turn: &Turn, reply: &Reply) -> Option<Reply> {
@@ -58,7 +36,7 @@ pub(super) fn events(
     let said = Message { cut: true, ..said };
     let only = || Audience::Only(turn.agent.clone());
     let added = |message, usage| Event::MessageAdded { turn: Some(turn.number), message, usage };
-    if turn.judges.is_some() {
+    if turn.is_judges() {
         let why = Failure::new("judge.nonsense", "no verdict: the reply was cut short");
         return vec![added(said.to(only()), reply.usage), judging::fails(turn, why)];
     }
@@ -70,7 +48,7 @@ pub(super) fn events(
         return vec![added(said.to(only()), reply.usage), added(told.to(only()), Usage::default())];
     }
     let mut events = vec![added(said, reply.usage)];
-    events.extend(decide::attempt_failed(run, turn, &fault(run, turn, reply), now));
+    events.extend(attempt::failed(run, turn, &fault(run, turn, reply), now));
     events
 }
 

@@ -4,10 +4,12 @@
 //! says that the deed may have been done; and while the run goes on, the outcome is taken down when
 //! it comes, though nothing follows from it.
 
-use crate::kernel::event::{Event, Failure};
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
 use crate::kernel::message::readable;
-use crate::kernel::run::{CallWaits, OpenCall, Run, Turn};
-use crate::kernel::workflow::Safety;
+use crate::kernel::run::Run;
+use crate::kernel::tool::Safety;
+use crate::kernel::turn::{CallWaits, OpenCall, Turn};
 
 /// What is to be said before `event` is folded in: one warning for each call that it cuts off. A call that was `decided`
 /// on in the same breath was never made.

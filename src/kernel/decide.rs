@@ -11,10 +11,11 @@ use serde_json::Value;
 
 use crate::kernel::act;
 use crate::kernel::answer;
-use crate::kernel::command::{AttemptFault, Command, ToolFault};
+use crate::kernel::attempt;
+use crate::kernel::command::{Command, Decision, ToolFault};
 use crate::kernel::context_window;
-use crate::kernel::ending::Undone;
-use crate::kernel::event::{Closing, Event, Failure, Version};
+use crate::kernel::event::{Closing, Event};
+use crate::kernel::failure::Failure;
 use crate::kernel::family;
 use crate::kernel::graph;
 use crate::kernel::halt;
@@ -25,27 +26,18 @@ use crate::kernel::permission;
 use crate::kernel::places;
 use crate::kernel::plan::may_repeat;
 use crate::kernel::principal::Principal;
-use crate::kernel::question::{OnTimeout, Question};
+use crate::kernel::question::Question;
 use crate::kernel::refusal::Refusal;
 use crate::kernel::renewal;
 use crate::kernel::repeat;
 use crate::kernel::reply::{self, REPLY_BYTES_MAX};
-use crate::kernel::run::{CallWaits, Run, Status, Turn};
+use crate::kernel::run::{Run, Status};
 use crate::kernel::schema;
+use crate::kernel::terms::OnTimeout;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::{Pattern, Retry, Safety};
-
-/// What a command means.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
-    /// These facts.
-    Events(Vec<Event>),
-    /// Nothing new: the same was asked before, and its outcome begins after this version.
-    Repeat {
-        /// Where the first call's events begin.
-        after: Version,
-    },
-}
+use crate::kernel::tool::Safety;
+use crate::kernel::turn::{CallWaits, Turn};
+use crate::kernel::workflow::Pattern;
 
 /// What `command` means for `run` at `now`.
 pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Refusal> {
@@ -98,12 +90,12 @@ pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Ref
             Ok(Decision::Events(match summarises {
                 None => reply::events(run, turn, reply, now),
                 Some(place) => context_window::summarised(run, turn, *place, reply)
-                    .unwrap_or_else(|fault| attempt_failed(run, turn, &fault, now)),
+                    .unwrap_or_else(|fault| attempt::failed(run, turn, &fault, now)),
             }))
         }
         Command::AttemptFailed { turn, attempt, fault } => {
             let turn = current_attempt(run, *turn, *attempt)?;
-            Ok(Decision::Events(attempt_failed(run, turn, fault, now)))
+            Ok(Decision::Events(attempt::failed(run, turn, fault, now)))
         }
         Command::ToolReturned { turn, call_id, outcome } => {
             tool_returned(run, *turn, call_id, outcome).map(Decision::Events)
@@ -195,61 +187,6 @@ fn signal(
     let (by, door, known) = principal.recorded();
     let (name, value, key) = (name.to_owned(), value.clone(), key.to_owned());
     Ok(vec![Event::Signalled { name, value, by, door, known, key }])
-}
-
-/// What happens when an attempt of a turn fails: its step's own policy, or its agent's.
-fn policy_of(run: &Run, turn: &Turn) -> Retry {
-    let step = run.graph.step(&turn.step).and_then(|step| step.retry.clone());
-    let agent = || run.workflow.agents.get(&turn.agent).map(|agent| agent.retry.clone());
-    // E2: what may not be done twice is tried again only where the file says so.
-    let made = turn.made.as_ref().and_then(|call| run.workflow.tools.get(&call.tool));
-    let once = made.filter(|tool| tool.safety == Safety::Unsafe);
-    let once = once.map(|_| Retry { attempts: 1, ..Retry::default() });
-    step.or_else(agent).or(once).unwrap_or_default()
-}
-
-/// What follows when a tool's own step came back with a failure. Whoever was told no, or does not
-/// know, is not asked again by trying (K4).
-pub(super) fn tool_failed(run: &Run, turn: &Turn, undone: &Undone, now: Millis) -> Vec<Event> {
-    let (failure, retriable) = (undone.failure.clone(), undone.why.may_retry());
-    attempt_failed(run, turn, &AttemptFault { failure, retriable }, now)
-}
-
-pub(super) fn attempt_failed(
-    run: &Run,
-    turn: &Turn,
-    fault: &AttemptFault,
-    now: Millis,
-) -> Vec<Event> {
-    let policy = policy_of(run, turn);
-    let tries_left = turn.failures + 1 < policy.attempts;
-    let retry_at = (fault.retriable && tries_left)
-        .then(|| now.plus(backoff_ms(&policy, turn.failures, run.id.stem())));
-    let mut events = vec![Event::StepFailed {
-        turn: turn.number,
-        attempt: turn.attempt,
-        failure: fault.failure.clone(),
-        retry_at,
-        interrupted: false,
-    }];
-    let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
-    if retry_at.is_none() && !is_graph && turn.judges.is_none() {
-        events.push(Event::Failed(Failure::new(
-            "step.failed",
-            format!("step `{}` failed: {}", turn.step, fault.failure.message),
-        )));
-    }
-    events
-}
-
-/// Doubles with every failure up to the file's bound; up to a quarter is taken off by the run's own
-/// name, so that many runs that failed together do not come back together, and a test knows the
-/// figure beforehand.
-fn backoff_ms(policy: &Retry, failures: u32, stem: &str) -> u64 {
-    let base = policy.backoff_ms.saturating_mul(1 << failures.min(20)).min(policy.backoff_ms_max);
-    let spread =
-        stem.bytes().fold(u64::from(failures), |sum, byte| sum * 31 % 1009 + u64::from(byte));
-    base - base / 4 * (spread % 101) / 100
 }
 
 fn tool_returned(

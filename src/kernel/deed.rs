@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::kernel::canonical;
+use crate::kernel::digest;
 use crate::kernel::placeholder;
-use crate::kernel::workflow::Tool;
-use crate::kernel::{canonical, digest};
+use crate::kernel::tool::Tool;
 
 /// What is said of a call that is not what was approved: it was not made.
 pub const BROKEN: &str = "consent.broken";

@@ -11,21 +11,20 @@
 
 use serde_json::{Value, json};
 
-use crate::kernel::approvers::{self, Excluded, Stage, Vote};
+use crate::kernel::approvers;
+use crate::kernel::draft::Next;
 use crate::kernel::event::Event;
-use crate::kernel::family::untold;
-use crate::kernel::gate::Next;
+use crate::kernel::family::{EDITED_BY, EDITOR_NOTE, untold};
 use crate::kernel::message::{Message, Speaker, readable};
 use crate::kernel::principal::{Assurance, Principal};
-use crate::kernel::question::{Origin, Question, Subject};
-use crate::kernel::reading::needs_note;
+use crate::kernel::question::{Origin, Question, Subject, Vote, edit_verbs};
 use crate::kernel::refusal::Refusal;
 use crate::kernel::renewal;
 use crate::kernel::run::Run;
 use crate::kernel::schema::{Mismatch, within};
+use crate::kernel::terms::{Editable, Excluded, Stage};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
-use crate::kernel::workflow::Editable;
 
 /// The member of an answer that has the version.
 pub(super) const VERSION: &str = "subject";
@@ -83,7 +82,7 @@ fn shape(value: &Value, depth: usize, left: &mut usize) -> Value {
 /// What an answer to an approval must look like whose subject may be changed into a `version`. A version
 /// beside another word could mean two things, and is refused (K7).
 pub(super) fn schema(version: &Value, returns: bool) -> Value {
-    let words: Vec<_> = verbs(returns).into_iter().map(Verb::word).collect();
+    let words: Vec<_> = edit_verbs(returns).into_iter().map(Verb::word).collect();
     let mut schema = json!({
         "type": "object",
         "properties": {
@@ -98,15 +97,9 @@ pub(super) fn schema(version: &Value, returns: bool) -> Value {
         "else": {"properties": {VERSION: false}},
     });
     if returns {
-        schema["allOf"] = json!([needs_note(Verb::Return)]);
+        schema["allOf"] = json!([Verb::Return.note_rule()]);
     }
     schema
-}
-
-/// What may be said to such an approval, in the order in which it is offered.
-pub(super) fn verbs(returns: bool) -> Vec<Verb> {
-    let verbs = [Verb::Approve, Verb::Edit, Verb::Reject];
-    verbs.into_iter().chain(returns.then_some(Verb::Return)).collect()
 }
 
 /// The version that an accepted answer brings.
@@ -177,11 +170,6 @@ pub(super) fn refuse_unanswerable<'a>(
     }
     Ok(())
 }
-
-/// What the facts of a question call whoever changed what it asks about.
-pub(super) const EDITED_BY: &str = "edited_by";
-/// What they call the words that came with the change.
-pub(super) const EDITOR_NOTE: &str = "editor_note";
 
 /// Tells those who are asked about a version what its editor said with it.
 pub(super) fn tell_note<'a>(value: &Value, events: impl Iterator<Item = &'a mut Event>) {

@@ -1,110 +1,11 @@
-//! Ending: how questions and calls ended, and what can be told from that: who said what, whether a
-//! pause is over, what was refused.
-//!
-//! - **K4** Whoever was told no, or does not know, is not asked again by trying.
+//! Ending: what can be told of a run from how its questions ended: who said what, whether a pause is over, what was
+//! refused. How one can end is said in `question`.
 
-use serde::{Deserialize, Serialize};
-
-use crate::kernel::event::{Closing, Event, Failure, Version};
+use crate::kernel::event::{Closing, Event};
+use crate::kernel::id::Version;
 use crate::kernel::operator::Operator;
-use crate::kernel::principal::Assurance;
+use crate::kernel::question::{Closed, Ending, Said};
 use crate::kernel::run::{Run, Status};
-
-/// How a question ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ending {
-    /// Somebody answered.
-    Answered(Said),
-    /// Nobody did, or it was taken back.
-    Closed(Closed),
-}
-
-/// Somebody's word, as far as a repeat of it is known by.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
-    /// Who.
-    pub by: String,
-    /// The idempotency key.
-    pub key: String,
-    /// The digest of the value as it was given.
-    pub given: String,
-    /// The version of the event.
-    pub version: Version,
-    /// Whether it refuses what was asked.
-    pub is_no: bool,
-    /// How well they were known.
-    pub assurance: Assurance,
-}
-
-/// How a question ended without an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Closed {
-    /// Its deadline passed.
-    Expired,
-    /// Somebody took it back.
-    Withdrawn,
-    /// The step that asked was stopped.
-    StepOver,
-    /// Its run is over.
-    RunOver,
-    /// What was asked was changed, and is asked anew.
-    Changed,
-}
-
-impl std::fmt::Display for Closed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its deadline has passed",
-            Self::Withdrawn => "it was withdrawn",
-            Self::StepOver => "its step is over",
-            Self::RunOver => "its run is over",
-            Self::Changed => "what it asked was changed, and is asked anew",
-        })
-    }
-}
-
-/// Why a tool's own step has no outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undone {
-    /// Whether it may be tried again.
-    pub why: NotDone,
-    /// In words.
-    pub failure: Failure,
-}
-
-/// In which way a call was not done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NotDone {
-    /// It went wrong.
-    Failed,
-    /// A person said no, or nobody said yes (K4).
-    Denied,
-    /// Nobody knows whether it was done.
-    Unknown,
-    /// What was about to be sent is not what was approved (K3).
-    Broken,
-}
-
-impl NotDone {
-    /// The stable code.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Failed => "tool.failed",
-            Self::Denied => "tool.denied",
-            Self::Unknown => "outcome.unknown",
-            Self::Broken => crate::kernel::deed::BROKEN,
-        }
-    }
-
-    /// Whether another try may help. Whoever was told no, or does not know, is not asked again by
-    /// trying (K4).
-    pub fn may_retry(self) -> bool {
-        match self {
-            Self::Failed => true,
-            Self::Denied | Self::Unknown | Self::Broken => false,
-        }
-    }
-}
 
 impl Run {
     /// Everything that `who` has answered, or voted, in the order of the questions.

@@ -6,74 +6,19 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::claims::{Claimed, Delegated};
+use crate::kernel::failure::Failure;
 use crate::kernel::graph::{Opening, Outcome};
-use crate::kernel::judging::Judging;
+use crate::kernel::id::Version;
 use crate::kernel::message::{Message, ToolCall};
-use crate::kernel::places::{Claimed, Delegated};
-use crate::kernel::policy::InForce;
 use crate::kernel::principal::Known;
 use crate::kernel::question::Question;
+use crate::kernel::rules::InForce;
+use crate::kernel::spending::Usage;
 use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::Safety;
-
-/// The number of events in a journal; an event's own version is the count with it included.
-pub type Version = u64;
-
-/// Why something went wrong, in a form that can be shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// Stable, for programs: `step.failed`, `step.cap`, `question.rejected` …
-    pub code: String,
-    /// For people.
-    pub message: String,
-}
-
-impl Failure {
-    /// A failure from its code and its message.
-    pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into() }
-    }
-}
-
-/// Figures of what a step used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// Tokens read by the model.
-    #[serde(default)]
-    pub input_tokens: u64,
-    /// Tokens written by it.
-    #[serde(default)]
-    pub output_tokens: u64,
-}
-
-impl Usage {
-    /// Whether there is nothing to store.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Why an agent is given a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    /// To do its work.
-    #[default]
-    Work,
-    /// To sum up what everyone has said.
-    Synthesis,
-    /// To say whether a person must look at another's call.
-    Judgement,
-}
-
-impl Purpose {
-    /// Whether this is the default, and need not be stored.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-    pub fn is_work(&self) -> bool {
-        *self == Self::Work
-    }
-}
+use crate::kernel::tool::Safety;
+use crate::kernel::turn::{Judging, Purpose};
 
 /// How a question ended without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

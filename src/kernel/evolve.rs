@@ -8,31 +8,31 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kernel::act::REPLY;
-use crate::kernel::budget::{Extensions, Spent};
-use crate::kernel::condition::Failures;
+use crate::kernel::apart::Veil;
 use crate::kernel::digest;
-use crate::kernel::ending::{Closed, Ending, Said};
-use crate::kernel::event::{Closing, Event, Failure, Usage, Version};
+use crate::kernel::event::{Closing, Event};
+use crate::kernel::failure::{Failure, Failures};
 use crate::kernel::family;
-use crate::kernel::fold_question::{self, asked, close, escalated, heard, question_of, voted};
+use crate::kernel::fold_question::{self, asked, close, escalated, heard, voted};
 use crate::kernel::graph;
 use crate::kernel::halt;
 use crate::kernel::halts::Stood;
-use crate::kernel::id::RunId;
+use crate::kernel::id::{RunId, Version};
 use crate::kernel::judging;
+use crate::kernel::keys::Keys;
 use crate::kernel::listing::Listing;
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::places;
 use crate::kernel::principal::{Assurance, Known};
-use crate::kernel::question::Leg;
+use crate::kernel::question::{Closed, Ending, Leg, Said};
 use crate::kernel::renewal;
-use crate::kernel::repeat::Keys;
-use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status, Turn};
+use crate::kernel::run::{Heard, Last, Progress, Run, Status};
 use crate::kernel::session_memory::Earlier;
+use crate::kernel::spending::{Extensions, Spent, Usage};
 use crate::kernel::spoken::{count_failure, message_added, not_done, tool_returned};
 use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
-use crate::kernel::veil::Veil;
+use crate::kernel::turn::{CallWaits, OpenCall, Turn};
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Pattern, Workflow};
 
@@ -62,6 +62,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         }
     };
     graph.heard(&first.author, &first.text, 1);
+    let progress = Progress::of(&workflow.pattern);
     let mut veil = Veil::default();
     veil.knows(&started.hides);
     let mut run = Run {
@@ -109,7 +110,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         voted: Vec::new(),
         listing: Listing::default(),
         last: Last::Started,
-        count: 0,
+        progress,
         output: None,
         checkpoints: Vec::new(),
         pauses: Vec::new(),
@@ -177,14 +178,14 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
     match event {
         Event::Started(_) => return Err("a run starts once"),
         Event::StepStarted { turn, step, agent, attempt, purpose, prompt, judges } => {
-            let mut begun = Turn::new(*turn, step.clone(), agent.clone(), *purpose);
+            let of = (*purpose, judges.as_deref().cloned());
+            let mut begun = Turn::new(*turn, step.clone(), agent.clone(), of);
             begun.prompt.clone_from(prompt);
-            begun.judges = judges.as_deref().cloned();
             begun.began_at = at;
             step_started(run, begun, *attempt, at)?;
         }
         Event::Delta { turn, attempt, .. } => {
-            if turn_of(run, *turn)?.attempt != *attempt {
+            if run.turn_mut(*turn)?.attempt != *attempt {
                 return Err("text of an attempt that is not under way");
             }
         }
@@ -192,7 +193,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::MessageAdded { turn, message, usage } => message_added(run, *turn, message, *usage)?,
         Event::ToolCalled { turn, call, safety, .. } => {
             let waits = CallWaits::Tool(*safety);
-            let turn = turn_of(run, *turn)?;
+            let turn = run.turn_mut(*turn)?;
             let known = turn.calls.iter().find(|known| known.call.id == call.id);
             let (released, looked) = known
                 .map(|known| (known.released.clone(), known.looked.clone()))
@@ -201,9 +202,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let open = OpenCall { call: call.clone(), waits, judged, released, looked };
             turn.calls.retain(|known| known.call.id != call.id);
             turn.calls.push(open);
-            if turn.is_tools() {
-                turn.made = Some(call.clone());
-            }
+            turn.makes(call);
         }
         Event::ToolReturned { turn, call_id, value, failed } => {
             run.failed_calls += u32::from(*failed);
@@ -220,13 +219,13 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         }
         Event::HandedOff { turn, call_id, to, .. } => {
             let number = *turn;
-            turn_of(run, number)?.handoff = Some(to.clone());
+            run.turn_mut(number)?.handoff = Some(to.clone());
             let told = Value::String(format!("handed off to {to}"));
             tool_returned(run, number, call_id, &told, None)?;
         }
         Event::StepCompleted { turn, output } => step_completed(run, *turn, output, at)?,
         Event::StepFailed { turn, attempt, failure, retry_at, interrupted } => {
-            let told = turn_of(run, *turn)?;
+            let told = run.turn_mut(*turn)?;
             if told.attempt != *attempt {
                 return Err("the failure of an attempt that is not under way");
             }
@@ -276,7 +275,7 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Claimed(claimed) => places::claimed(run, claimed, at)?,
         Event::Delegated(delegated) => places::delegated(run, delegated, at)?,
         Event::Closed { ordinal, closing, by, .. } => closed(run, *ordinal, (*closing, by), at)?,
-        Event::Reminded { ordinal, next } => question_of(run, *ordinal)?.remind_at = *next,
+        Event::Reminded { ordinal, next } => run.question_mut(*ordinal)?.remind_at = *next,
         Event::Escalated { ordinal, to, deadline } => escalated(run, *ordinal, to, *deadline)?,
         Event::Held { turn, call_id, is_over } => {
             let call = (*turn, call_id.clone());
@@ -328,10 +327,12 @@ fn step_failed(
     (failure, retry_at): (&Failure, Option<Millis>),
     at: Millis,
 ) -> Result<(), &'static str> {
-    let turn = turn_of(run, number)?;
+    let turn = run.turn_mut(number)?;
     turn.retry_at = retry_at;
-    turn.returned = None;
-    if let (None, Some(judging)) = (retry_at, turn.judges.clone()) {
+    if let Some(step) = turn.tool_step_mut() {
+        step.returned = None;
+    }
+    if let (None, Some(judging)) = (retry_at, turn.judging().cloned()) {
         let judge = run.turns.remove(&number).ok_or("no such turn is under way")?;
         return judging::judged(run, &judge, &judging, Err(failure));
     }
@@ -364,12 +365,8 @@ fn closed(
     Ok(())
 }
 
-pub(super) fn turn_of(run: &mut Run, number: u32) -> Result<&mut Turn, &'static str> {
-    run.turns.get_mut(&number).ok_or("no such turn is under way")
-}
-
 fn noted(run: &mut Run, (turn, attempt): (u32, u32), memo: &Value) -> Result<(), &'static str> {
-    let turn = turn_of(run, turn)?;
+    let turn = run.turn_mut(turn)?;
     if turn.attempt != attempt {
         return Err("a note of an attempt that is not under way");
     }
@@ -392,7 +389,7 @@ fn step_started(run: &mut Run, begun: Turn, attempt: u32, at: Millis) -> Result<
     }
     run.turns_taken = number;
     let mut begun = begun;
-    if let Some(judging) = &begun.judges {
+    if let Some(judging) = begun.judging() {
         judging::asked(run, number, judging)?;
     } else if matches!(run.workflow.pattern, Pattern::Graph(_)) {
         begun.unseen = run.graph.unseen(&begun.step);
@@ -414,19 +411,15 @@ fn step_completed(
     if !turn.calls.is_empty() {
         return Err("E3: a step is complete only when its calls are");
     }
-    if let Some(judging) = &turn.judges {
+    if let Some(judging) = turn.judging() {
         return judging::judged(run, &turn, judging, Ok(output));
     }
-    match run.workflow.pattern {
-        Pattern::Sequential { .. } => run.count += 1,
-        Pattern::Handoff(_) => run.count = if turn.handoff.is_some() { 0 } else { run.count + 1 },
-        Pattern::Coordinator { .. } => {}
-        Pattern::Graph(_) => {
-            let spoken = output.is_null() && !turn.is_tools();
-            let value = if spoken { Value::String(turn.said) } else { output.clone() };
-            return graph::turned(run, &turn.step, Ok(value), at);
-        }
+    if matches!(run.workflow.pattern, Pattern::Graph(_)) {
+        let spoken = output.is_null() && !turn.is_tools();
+        let value = if spoken { Value::String(turn.said) } else { output.clone() };
+        return graph::turned(run, &turn.step, Ok(value), at);
     }
+    run.progress.turned(turn.handoff.is_some());
     run.last = Last::Turned {
         step: turn.step,
         agent: turn.agent,

@@ -10,20 +10,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::canonical;
-use crate::kernel::command::Answer;
-use crate::kernel::decide::Decision;
+use crate::kernel::command::{Answer, Decision};
 use crate::kernel::digest;
 use crate::kernel::done::Done;
-use crate::kernel::editing;
-use crate::kernel::event::{Closing, Event, Recorded, Version};
+use crate::kernel::draft::Draft;
+use crate::kernel::event::{Closing, Event, Recorded};
 use crate::kernel::graph::Point;
 use crate::kernel::id::RunId;
-use crate::kernel::pattern::Draft;
 use crate::kernel::question::{Origin, Question};
+use crate::kernel::refused::{No, Refused};
 use crate::kernel::renewal;
 use crate::kernel::run::Run;
 use crate::kernel::time::Millis;
@@ -39,58 +37,14 @@ const DONE: &str = "already_done";
 const DONE_MAX: usize = 20;
 /// The fact of a question that tells with which words the work was given back that it asks about again.
 const RETURNED: &str = "returned";
+/// What the facts of a question call whoever changed what it asks about.
+pub(super) const EDITED_BY: &str = "edited_by";
+/// What they call the words that came with the change.
+pub(super) const EDITOR_NOTE: &str = "editor_note";
 /// The facts that are added when a question is asked anew, and are no part of what it is.
-const ADDED: [&str; 6] =
-    [FACT, DONE, RETURNED, renewal::FACT, editing::EDITED_BY, editing::EDITOR_NOTE];
+const ADDED: [&str; 6] = [FACT, DONE, RETURNED, renewal::FACT, EDITED_BY, EDITOR_NOTE];
 /// Where facts lie that were no object, once another is beside them.
 const OTHER: &str = "context";
-
-/// Where a fork comes from, beside the run that it was forked from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Descent {
-    /// The first run of its family.
-    pub family: RunId,
-    /// How many of its events are copies.
-    pub copied: Version,
-    /// What was done already after these, in the runs that it comes from; absent in what earlier builds forked.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub done: Vec<Done>,
-}
-
-/// That something was refused, and where.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
-    /// The run that it was asked in.
-    pub run: RunId,
-    /// Who refused; `timer` at a deadline.
-    pub by: String,
-    /// By which word; `expired` or `withdrawn` where nobody said one.
-    pub how: String,
-    /// When.
-    pub at: Millis,
-}
-
-impl Refused {
-    /// In words.
-    pub fn words(&self) -> String {
-        let Self { run, by, how, at } = self;
-        match how.as_str() {
-            "expired" => format!("nobody answered it in run {run} by {}, which is a no", at.date()),
-            "withdrawn" => format!("{by} took it back in run {run} on {}", at.date()),
-            how => format!("{by} refused it ({how}) in run {run} on {}", at.date()),
-        }
-    }
-}
-
-/// A no, and to what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct No {
-    /// What was asked, by [`Question::likeness`].
-    question: String,
-    /// The call that waited at a gate, whichever step made it.
-    call: Option<String>,
-    refused: Refused,
-}
 
 impl No {
     fn to(question: &Question, refused: Refused) -> Self {

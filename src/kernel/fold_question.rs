@@ -7,23 +7,23 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::kernel::act::{self, REPLY};
-use crate::kernel::approvers::{Excluded, Vote};
-use crate::kernel::brought::{self, Looked};
+use crate::kernel::brought;
 use crate::kernel::budget;
 use crate::kernel::editing;
-use crate::kernel::ending::{Ending, NotDone, Said};
-use crate::kernel::evolve::turn_of;
+use crate::kernel::failure::NotDone;
 use crate::kernel::gate::{self, Ruling};
 use crate::kernel::graph;
 use crate::kernel::lost;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::pattern;
-use crate::kernel::question::{OnTimeout, Origin, Question};
+use crate::kernel::question::{Ending, Origin, Question, Said, Vote};
 use crate::kernel::reading::Verdict;
 use crate::kernel::renewal;
-use crate::kernel::run::{CallWaits, Heard, Last, OpenCall, Run, Status};
+use crate::kernel::run::{Heard, Last, Progress, Run, Status};
 use crate::kernel::spoken::{say, tool_outcome, tool_returned};
+use crate::kernel::terms::{Excluded, OnTimeout};
 use crate::kernel::time::Millis;
+use crate::kernel::turn::{CallWaits, Looked, OpenCall};
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Pattern;
 
@@ -61,14 +61,14 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
         Origin::ToolCall(call) => {
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
             let waits = CallWaits::Person(question.ordinal);
-            let call = ToolCall::new(call.clone(), crate::kernel::plan::ASK_TOOL, Value::Null);
+            let call = ToolCall::new(call.clone(), crate::kernel::offer::ASK_TOOL, Value::Null);
             let (judged, released, looked) = (Vec::new(), Vec::new(), Looked::default());
-            turn_of(run, number)?.calls.push(OpenCall { call, waits, judged, released, looked });
+            run.turn_mut(number)?.calls.push(OpenCall { call, waits, judged, released, looked });
             say(run, spoken.to(Audience::Except(agent)));
         }
         Origin::LostOutcome(call) => {
             let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
-            let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == *call);
+            let open = run.turn_mut(number)?.calls.iter_mut().find(|open| open.call.id == *call);
             open.ok_or("no such call is open")?.waits = CallWaits::Person(question.ordinal);
         }
         Origin::Gate(call) => asked_at_gate(run, &question, call)?,
@@ -88,7 +88,7 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
 fn asked_at_gate(run: &mut Run, question: &Question, call: &ToolCall) -> Result<(), &'static str> {
     let number = question.turn.ok_or("a tool call's question belongs to a turn")?;
     let waits = CallWaits::Person(question.ordinal);
-    let turn = turn_of(run, number)?;
+    let turn = run.turn_mut(number)?;
     let known = turn.calls.iter().position(|known| known.call.id == call.id);
     let known = known.map(|place| turn.calls.remove(place));
     let (before, looked) = known.map(|known| (known.released, known.looked)).unwrap_or_default();
@@ -97,9 +97,7 @@ fn asked_at_gate(run: &mut Run, question: &Question, call: &ToolCall) -> Result<
     let released = if is_brought { before } else { question.stages.clone() };
     let judged = Vec::new();
     turn.calls.push(OpenCall { call: call.clone(), waits, judged, released, looked });
-    if turn.is_tools() {
-        turn.made = Some(call.clone());
-    }
+    turn.makes(call);
     Ok(())
 }
 
@@ -142,7 +140,7 @@ pub(super) fn voided(
 ) -> Result<(), &'static str> {
     let is_void =
         |vote: &Vote| void.iter().any(|(stage, by)| *stage == vote.stage && *by == vote.by);
-    question_of(run, ordinal)?.votes.retain(|vote| !is_void(vote));
+    run.question_mut(ordinal)?.votes.retain(|vote| !is_void(vote));
     Ok(())
 }
 
@@ -155,7 +153,7 @@ pub(super) fn voted(
     at: Millis,
 ) -> Result<(), &'static str> {
     let verb = Verb::of(value).ok_or("a vote says a verb")?;
-    let question = question_of(run, ordinal)?;
+    let question = run.question_mut(ordinal)?;
     let here = question.stage;
     question.votes.retain(|vote| vote.by != said.by || vote.stage != here);
     // Where it went on by more than one stage, they were admitted to those as well, and not asked
@@ -202,7 +200,7 @@ pub(super) fn escalated(
 ) -> Result<(), &'static str> {
     run.also_asked(ordinal, to);
     let owner = run.owner.clone();
-    let question = question_of(run, ordinal)?;
+    let question = run.question_mut(ordinal)?;
     let before = std::mem::replace(&mut question.to, to.to_vec());
     question.asked_before = if before.is_empty() { vec![owner] } else { before };
     question.deadline = deadline;
@@ -212,11 +210,6 @@ pub(super) fn escalated(
         question.level += 1;
     }
     Ok(())
-}
-
-/// A question that is open.
-pub(super) fn question_of(run: &mut Run, ordinal: u32) -> Result<&mut Question, &'static str> {
-    run.questions.get_mut(&ordinal).map(Arc::make_mut).ok_or("no such question is open")
 }
 
 pub(super) fn close(
@@ -274,7 +267,7 @@ pub(super) fn heard(
     let is_graph = matches!(run.workflow.pattern, Pattern::Graph(_));
     match (&question.origin, question.turn) {
         (Origin::ToolCall(call), Some(number)) => {
-            let turn = turn_of(run, number)?;
+            let turn = run.turn_mut(number)?;
             turn.calls.retain(|open| open.call.id != *call);
             let agent = turn.agent.clone();
             if let Heard::Answer { value, by, .. } = &reply {
@@ -306,16 +299,7 @@ pub(super) fn heard(
             {
                 say(run, spoken_by(by, question, value));
             }
-            match &run.workflow.pattern {
-                Pattern::Sequential { steps } => {
-                    let place = usize::try_from(run.count).unwrap_or(usize::MAX);
-                    let author = pattern::author(steps, place).filter(|_| is_returned(&reply));
-                    let author = author.and_then(|author| u32::try_from(author).ok());
-                    run.count = author.unwrap_or(run.count + 1);
-                }
-                Pattern::Handoff(_) => run.count = 0,
-                Pattern::Coordinator { .. } | Pattern::Graph(_) => {}
-            }
+            run.progress = gone_on(run, &reply);
             run.last = Last::Asked {
                 step: question.step.clone(),
                 agent: question.agent.clone(),
@@ -339,6 +323,21 @@ fn note_return(run: &mut Run, question: &Question, reply: &Heard) {
     let note = value.get("note").map(readable).filter(|note| is_again && !note.is_empty());
     if let Some(note) = note {
         run.returned.insert(question.step.clone(), json!({"by": by, "note": note}));
+    }
+}
+
+/// How far the pattern has come after such a question: on by a step, or back to the agent whose work was given
+/// back; and once the user has spoken, nobody's turns are counted from before.
+fn gone_on(run: &Run, reply: &Heard) -> Progress {
+    match (run.progress, &run.workflow.pattern) {
+        (Progress::Step(next), Pattern::Sequential { steps }) => {
+            let author = pattern::author(steps, run.progress.step());
+            let author = author.filter(|_| is_returned(reply));
+            let author = author.and_then(|author| u32::try_from(author).ok());
+            Progress::Step(author.unwrap_or(next + 1))
+        }
+        (Progress::Turns(_), _) => Progress::Turns(0),
+        (progress @ (Progress::Step(_) | Progress::Uncounted), _) => progress,
     }
 }
 
@@ -385,9 +384,9 @@ fn lost_outcome(run: &mut Run, number: u32, call: &str, reply: &Heard) -> Result
     };
     match (verb, reply) {
         (Some(Verb::Redo), _) => {
-            let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == call);
+            let open = run.turn_mut(number)?.calls.iter_mut().find(|open| open.call.id == call);
             let open = open.ok_or("no such call is open")?;
-            open.waits = CallWaits::Tool(crate::kernel::workflow::Safety::Unsafe);
+            open.waits = CallWaits::Tool(crate::kernel::tool::Safety::Unsafe);
             Ok(())
         }
         (Some(Verb::Happened), Heard::Answer { value, .. }) => {
@@ -414,7 +413,7 @@ fn at_gate(
     let ruling = gate::ruling(value);
     if ruling != Ruling::Deny {
         let owed = run.owed.remove(&question.ordinal).unwrap_or_default();
-        let open = turn_of(run, number)?.calls.iter_mut().find(|open| open.call.id == call.id);
+        let open = run.turn_mut(number)?.calls.iter_mut().find(|open| open.call.id == call.id);
         let open = open.ok_or("no such call is open")?;
         open.looked.pass(question, owed);
         // It is looked at again, as if the start had brought nothing.
@@ -443,7 +442,7 @@ fn denied(run: &mut Run, number: u32, call: &ToolCall, told: &Value) -> Result<(
     if call.tool != REPLY {
         return tool_returned(run, number, &call.id, told, Some(NotDone::Denied));
     }
-    let turn = turn_of(run, number)?;
+    let turn = run.turn_mut(number)?;
     turn.calls.retain(|open| open.call.id != call.id);
     let agent = turn.agent.clone();
     say(run, act::unsaid(&agent, told));

@@ -13,26 +13,25 @@
 use serde_json::{Value, json};
 
 use crate::kernel::act::Act;
-use crate::kernel::approvers::Stage;
-use crate::kernel::brought::{self, Looked};
+use crate::kernel::brought;
 use crate::kernel::condition;
 use crate::kernel::deed::Deed;
+use crate::kernel::draft::{self, Draft, Next};
 use crate::kernel::editing;
 use crate::kernel::event::Event;
 use crate::kernel::family;
 use crate::kernel::grant::Grant;
 use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
-use crate::kernel::pattern::Draft;
 use crate::kernel::principal::Assurance;
-use crate::kernel::question::{Kind, Origin, Question};
-use crate::kernel::reading::needs_note;
-use crate::kernel::reply;
-use crate::kernel::run::{Judgement, Run, Turn};
+use crate::kernel::question::{Origin, Question};
+use crate::kernel::run::Run;
 use crate::kernel::secret;
+use crate::kernel::terms::{Kind, Patience, Stage};
 use crate::kernel::time::Millis;
+use crate::kernel::turn::{Judgement, Turn, Wish};
 use crate::kernel::verb::Verb;
-use crate::kernel::workflow::{Condition, Gate, Patience};
+use crate::kernel::workflow::{Condition, Gate};
 
 /// What a person may say to a call that waits at a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,48 +56,10 @@ pub(super) fn ruling(value: &Value) -> Ruling {
     }
 }
 
-/// A call on its way to being made.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Wish<'a> {
-    pub(super) turn: &'a Turn,
-    pub(super) call: &'a ToolCall,
-    /// What the agent says with it.
-    pub(super) said: &'a str,
-    /// What judges have said of it so far.
-    pub(super) judged: &'a [Judgement],
-    /// What gates that the start brought have had of it.
-    pub(super) looked: Option<&'a Looked>,
-    /// Whether it is a step that is about to be begun, or done, and no call.
-    pub(super) is_step: bool,
-}
-
 impl Wish<'_> {
     /// Why a rule asks although it need not now: it would have, before a start's own gate was passed.
     fn owes(&self, gate: &Gate) -> Option<Vec<String>> {
         self.looked?.owes(&gate.name).cloned()
-    }
-}
-
-/// The numbers that the next question and the next turn have.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Next {
-    pub(super) question: usize,
-    pub(super) turn: u32,
-}
-
-impl Next {
-    /// What comes next in a run.
-    pub(super) fn of(run: &Run) -> Self {
-        Self { question: run.endings.len() + 1, turn: run.turns_taken + 1 }
-    }
-
-    /// What comes after that event.
-    pub(super) fn after(self, event: &Event) -> Self {
-        let begins = matches!(event, Event::StepStarted { attempt: 1, .. });
-        Self {
-            question: self.question + usize::from(matches!(event, Event::Asked(_))),
-            turn: self.turn + u32::from(begins),
-        }
     }
 }
 
@@ -128,7 +89,7 @@ pub(super) fn passed(run: &Run, wish: Wish<'_>, next: Next, now: Millis) -> Vec<
     });
     let wish = Wish { call: &call, ..wish };
     if let Some(draft) = stopped_first(run, (wish, refused), act, &gates) {
-        let asked = reply::ask(&run.workflow, draft, next.question, now);
+        let asked = draft::ask(&run.workflow, draft, next.question, now);
         let passed = wish.looked.map(|looked| looked.passed.clone()).unwrap_or_default();
         return vec![Event::Asked(Box::new(Question { passed, ..asked }))];
     }
@@ -172,7 +133,7 @@ pub(super) fn allowed(
     left.retain(|gate| !is_granted((gate, run), call, now, &mut granted));
     let wish = Wish { turn, call, said: &turn.said, judged: &[], looked: None, is_step: false };
     if let Some(draft) = stopped(run, (wish, false), act, &left) {
-        let asked = reply::ask(&run.workflow, draft, next.question, now);
+        let asked = draft::ask(&run.workflow, draft, next.question, now);
         return vec![Event::Asked(Box::new(Question { passed, ..asked }))];
     }
     act.done(run, turn, call.clone(), granted)
@@ -464,7 +425,7 @@ fn schema(arguments: &Value, may_allow_for_run: bool, may_return: bool) -> Value
         "else": {"properties": {"arguments": false}},
     });
     if may_return {
-        schema["allOf"] = json!([needs_note(Verb::Return)]);
+        schema["allOf"] = json!([Verb::Return.note_rule()]);
     }
     schema
 }

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::kernel::command::Command;
-use crate::kernel::decide::Decision;
+use crate::kernel::command::{Command, Decision};
 use crate::kernel::event::Event;
 use crate::kernel::graph::Task;
 use crate::kernel::halts::{Halt, Halts, Scope, Still};
@@ -16,6 +15,7 @@ use crate::kernel::question::{Origin, Question};
 use crate::kernel::refusal::Refusal;
 use crate::kernel::run::{Run, Status};
 use crate::kernel::time::Millis;
+use crate::kernel::turn::Turn;
 use crate::kernel::workflow::Workflow;
 
 /// The halt that stops what is about to be done for a run, if one does.
@@ -318,7 +318,7 @@ pub(super) fn stood(
         let ms = at.since(since.max(run.stood.run).max(run.started_at));
         run.stood.run = at;
         run.graph.stood(ms);
-        for judging in run.turns.values_mut().filter_map(|turn| turn.judges.as_mut()) {
+        for judging in run.turns.values_mut().filter_map(Turn::judging_mut) {
             judging.until = judging.until.plus(ms);
         }
     }

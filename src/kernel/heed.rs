@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::apart::Veil;
 use crate::kernel::editing;
 use crate::kernel::event::Event;
 use crate::kernel::gate::{self, Ruling};
@@ -14,7 +15,7 @@ use crate::kernel::question::{Origin, Question, Subject};
 use crate::kernel::run::Run;
 use crate::kernel::secret;
 use crate::kernel::sieve::Sieve;
-use crate::kernel::veil::{self, Veil};
+use crate::kernel::veil;
 
 impl Run {
     /// Learns what an event says in marked places. Before it is folded in: by then what it answers is gone.

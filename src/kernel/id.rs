@@ -5,11 +5,15 @@
 //! run it belongs to without an index. A request's also ends in a part of its nonce: whoever names
 //! it has been shown it (K9).
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::digest;
+
+/// The number of events in a journal; an event's own version is the count with it included.
+pub type Version = u64;
 
 /// A caller's own session id may be this long: it is a key in the store and a word in every log.
 pub const SESSION_ID_BYTES_MAX: usize = 128;

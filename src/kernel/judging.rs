@@ -7,32 +7,19 @@
 //!
 //! - **K7** A judge that fails, is late, or answers nonsense has asked for a person.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::kernel::brought::Looked;
 use crate::kernel::command::Reply;
-use crate::kernel::event::{Event, Failure, Purpose};
-use crate::kernel::gate::Wish;
-use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
-use crate::kernel::reply;
-use crate::kernel::run::{CallWaits, Judgement, OpenCall, Run, Turn};
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
+use crate::kernel::message::{Audience, Message, Speaker, readable};
+use crate::kernel::run::Run;
 use crate::kernel::time::Millis;
+use crate::kernel::turn::{CallWaits, Judgement, Judging, Looked, OpenCall, Purpose, Turn, Wish};
 
 /// How long a judge has, unless the file says otherwise: somebody waits for the call, and a person
 /// decides in a minute or two what a judge could not.
 pub const JUDGE_MS_DEFAULT: u64 = 60_000;
-
-/// A call that a judge looks at before it is made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Judging {
-    /// The turn whose call it is.
-    pub turn: u32,
-    /// The call, as it will be made.
-    pub call: ToolCall,
-    /// When the judge has taken too long.
-    pub until: Millis,
-}
 
 /// Whom a gate has look at a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +89,7 @@ pub(super) fn replied(turn: &Turn, reply: &Reply) -> Vec<Event> {
     }
     let verdict = match reply.calls.first() {
         Some(call) => Err(format!("it wants to call `{}`", call.tool)),
-        None => reply::structured(reply, &schema()),
+        None => reply.structured(&schema()),
     };
     let end = match verdict {
         Ok(output) => Event::StepCompleted { turn: turn.number, output },
@@ -120,7 +107,7 @@ pub(super) fn fails(turn: &Turn, failure: Failure) -> Event {
 
 /// Judges whose time is up.
 pub(super) fn due(run: &Run, now: Millis) -> Vec<Event> {
-    let late = |turn: &&Turn| turn.judges.as_ref().is_some_and(|judging| judging.until <= now);
+    let late = |turn: &&Turn| turn.judging().is_some_and(|judging| judging.until <= now);
     let late = run.turns.values().filter(late);
     late.map(|turn| fails(turn, Failure::new("judge.timeout", "it did not answer in time")))
         .collect()
@@ -128,7 +115,7 @@ pub(super) fn due(run: &Run, now: Millis) -> Vec<Event> {
 
 /// Folds in that a judge was asked: the call waits for it.
 pub(super) fn asked(run: &mut Run, judge: u32, judging: &Judging) -> Result<(), &'static str> {
-    let turn = run.turns.get_mut(&judging.turn).ok_or("no such turn is under way")?;
+    let turn = run.turn_mut(judging.turn)?;
     let place = turn.calls.iter_mut().find(|open| open.call.id == judging.call.id);
     match place {
         Some(open) => open.waits = CallWaits::Judge(judge),
@@ -140,9 +127,7 @@ pub(super) fn asked(run: &mut Run, judge: u32, judging: &Judging) -> Result<(), 
             looked: Looked::default(),
         }),
     }
-    if turn.is_tools() {
-        turn.made = Some(judging.call.clone());
-    }
+    turn.makes(&judging.call);
     run.judgements += 1;
     Ok(())
 }
@@ -161,7 +146,7 @@ pub(super) fn judged(
         }
         Err(failure) => (true, format!("{} [{}]", failure.message, failure.code)),
     };
-    let turn = run.turns.get_mut(&judging.turn).ok_or("no such turn is under way")?;
+    let turn = run.turn_mut(judging.turn)?;
     let open = turn.calls.iter_mut().find(|open| open.waits == CallWaits::Judge(judge.number));
     let open = open.ok_or("no call waits for this judge")?;
     open.judged.push(Judgement { agent: judge.agent.clone(), ask, reason });

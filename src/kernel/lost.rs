@@ -1,26 +1,16 @@
 //! Lost: what a person is asked about a call of which nobody knows whether it was made; who that is, and whether what
 //! is secret in it is theirs to see.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::kernel::approvers::Stage;
+use crate::kernel::draft::{self, Draft};
 use crate::kernel::graph::Frozen;
-use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Kind, Origin, Question, Subject};
-use crate::kernel::reply;
-use crate::kernel::run::{OpenCall, Run, Turn};
+use crate::kernel::question::{Origin, Question, Subject};
+use crate::kernel::run::{Run, SeenCall};
 use crate::kernel::secret;
+use crate::kernel::terms::{Kind, Patience, Stage};
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::Patience;
-
-/// A call that was shown to those who let its step begin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct SeenCall {
-    step: String,
-    tool: String,
-    arguments: Value,
-}
+use crate::kernel::turn::{OpenCall, Turn};
 
 /// Nobody knows whether a deed was done, and it may not be done twice: a person is asked (E2), of
 /// those whose yes released it (K8).
@@ -56,7 +46,7 @@ pub(super) fn outcome(
         named: None,
     };
     let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
-    let asked = reply::ask(&run.workflow, draft, ordinal, Millis(0));
+    let asked = draft::ask(&run.workflow, draft, ordinal, Millis(0));
     Question { knows_call: is_known(run, turn, open), ..asked }
 }
 

@@ -4,8 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::question::Kind;
-use crate::kernel::workflow::Workflow;
+use crate::kernel::terms::Kind;
 
 /// A request type of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,16 +31,4 @@ pub struct Named {
     /// How it is shown, for doors that can.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub show: String,
-}
-
-impl Workflow {
-    /// The type of that name, as a question has it, and the schema of its answers.
-    pub(super) fn named(&self, name: Option<&str>) -> (Option<Box<Named>>, Option<Value>) {
-        let Some((name, known)) = name.and_then(|name| Some((name, self.request_types.get(name)?)))
-        else {
-            return (None, None);
-        };
-        let (title, show) = (known.title.clone(), known.show.clone());
-        (Some(Box::new(Named { name: name.to_owned(), title, show })), known.schema.clone())
-    }
 }

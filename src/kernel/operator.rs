@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::kernel::halts::Halts;
-use crate::kernel::policy::Policy;
 use crate::kernel::principal::{Assurance, Roles};
+use crate::kernel::rules::Policy;
 
 /// Where the server works.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

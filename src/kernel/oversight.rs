@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::kernel::halts::Still;
-    use crate::kernel::question::Kind;
+    use crate::kernel::terms::Kind;
 
     fn question() -> Question {
         let asked_at = Millis(1_000);

@@ -8,17 +8,13 @@
 //! - **K8** A place goes to nobody whom the question excludes, to nobody who is asked already, and is
 //!   not handed on. When its time is up, what was said in it counts for nothing.
 
-use serde::{Deserialize, Serialize};
-
 use crate::kernel::answer::{open_question, refuse_unasked};
-use crate::kernel::command::Wish;
-use crate::kernel::decide::Decision;
-use crate::kernel::ending::Closed;
+use crate::kernel::claims::{Claim, Claimed, Delegated, Delegation, Holder, Span};
+use crate::kernel::command::{Decision, Wish};
 use crate::kernel::event::Event;
-use crate::kernel::fold_question::question_of;
 use crate::kernel::id::RequestId;
-use crate::kernel::principal::{Assurance, Known, Principal};
-use crate::kernel::question::Question;
+use crate::kernel::principal::{Assurance, Principal};
+use crate::kernel::question::{Closed, Question};
 use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
 use crate::kernel::time::Millis;
@@ -29,112 +25,6 @@ pub const CLAIM_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 pub const DELEGATION_MS_MAX: u64 = 366 * 24 * 60 * 60 * 1_000;
 /// A name's length; longer ones are nobody's.
 const NAME_BYTES_MAX: usize = 256;
-
-/// How long something holds, as it was asked for: so a repeat is known, whenever it comes (K2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Span {
-    /// Until then.
-    Until(Millis),
-    /// For so many milliseconds.
-    ForMs(u64),
-}
-
-impl Span {
-    /// Its end, where it begins at `at`.
-    pub fn end(self, at: Millis) -> Millis {
-        match self {
-            Self::Until(end) => end,
-            Self::ForMs(ms) => at.plus(ms),
-        }
-    }
-}
-
-/// Somebody says that they are looking at it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    /// Who.
-    pub by: String,
-    /// Until when.
-    pub until: Millis,
-}
-
-impl Claim {
-    /// Whether it still stands at `now`.
-    pub fn stands(&self, now: Millis) -> bool {
-        now < self.until
-    }
-}
-
-/// A place that was handed over.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delegation {
-    /// Whose place it is.
-    pub by: String,
-    /// Who holds it.
-    pub to: String,
-    /// Until when.
-    pub until: Millis,
-    /// How well it was known who handed it over: what is said in it is worth no more.
-    #[serde(default, skip_serializing_if = "Assurance::is_proven")]
-    pub assurance: Assurance,
-}
-
-impl Delegation {
-    /// Whether it still stands at `now`.
-    pub fn stands(&self, now: Millis) -> bool {
-        now < self.until
-    }
-}
-
-/// Somebody claimed a question, or let it go.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claimed {
-    /// Which question.
-    pub ordinal: u32,
-    /// Who.
-    pub by: String,
-    /// Through which door.
-    pub door: String,
-    /// For how long; let go, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub span: Option<Span>,
-    /// How they were known; absent before it was written down.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub known: Option<Box<Known>>,
-    /// The caller's idempotency key.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub key: String,
-}
-
-/// Somebody handed their place over, or took it back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delegated {
-    /// Which question.
-    pub ordinal: u32,
-    /// Whose place.
-    pub by: String,
-    /// Through which door.
-    pub door: String,
-    /// To whom, and for how long; taken back, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Holder>,
-    /// How they were known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub known: Option<Box<Known>>,
-    /// The caller's idempotency key.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub key: String,
-}
-
-/// Who is to hold a place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Who.
-    pub who: String,
-    /// For how long.
-    pub span: Span,
-}
 
 /// What a claim means; without a `span` it is let go.
 pub(super) fn claim(
@@ -284,7 +174,7 @@ fn refuse_holder(
 
 /// Folds a claim in. It takes the place of whichever there was.
 pub(super) fn claimed(run: &mut Run, claimed: &Claimed, at: Millis) -> Result<(), &'static str> {
-    let question = question_of(run, claimed.ordinal)?;
+    let question = run.question_mut(claimed.ordinal)?;
     let by = claimed.by.clone();
     question.claim = claimed.span.map(|span| Claim { by, until: span.end(at) });
     Ok(())
@@ -296,13 +186,13 @@ pub(super) fn delegated(
     delegated: &Delegated,
     at: Millis,
 ) -> Result<(), &'static str> {
-    let question = question_of(run, delegated.ordinal)?;
+    let question = run.question_mut(delegated.ordinal)?;
     question.delegations.retain(|handed| handed.by != delegated.by);
     if let Some(holder) = &delegated.to {
         // Whoever was asked may learn how it ended.
         run.also_asked(delegated.ordinal, std::slice::from_ref(&holder.who));
     }
-    let question = question_of(run, delegated.ordinal)?;
+    let question = run.question_mut(delegated.ordinal)?;
     question.delegations.extend(delegated.to.as_ref().map(|holder| Delegation {
         by: delegated.by.clone(),
         to: holder.who.clone(),

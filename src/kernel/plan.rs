@@ -3,20 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::kernel::context_window::{self, Due};
-use crate::kernel::event::{Failure, Purpose};
+use crate::kernel::failure::Failure;
 use crate::kernel::message::{Message, Speaker, ToolCall};
+use crate::kernel::offer::{AgentInput, HANDOFF_PREFIX, ToolOffer, ask_offer};
 use crate::kernel::pattern;
-use crate::kernel::run::{CallWaits, Run, Status, Turn};
+use crate::kernel::run::{Run, Status};
 use crate::kernel::templates;
-use crate::kernel::workflow::{Agent, Pattern, Safety, Work, Workflow};
-
-/// The tool by which every agent may ask a person.
-pub const ASK_TOOL: &str = "request_user_input";
-/// What the name of a handoff tool begins with.
-pub const HANDOFF_PREFIX: &str = "handoff_to_";
+use crate::kernel::tool::Safety;
+use crate::kernel::turn::{CallWaits, Purpose, Turn};
+use crate::kernel::workflow::{Agent, Pattern, Work};
 
 /// Work owed to the world.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,45 +37,6 @@ pub enum Effect {
         /// The same for every try of this call, so that the other side can tell (E2).
         key: String,
     },
-}
-
-/// Everything an agent is given when it is asked to act (K5).
-#[derive(Debug, Clone, PartialEq)]
-pub struct AgentInput {
-    /// Who is asked.
-    pub agent: String,
-    /// Which of the workflow's models answers.
-    pub model: String,
-    /// What it is told to be.
-    pub instructions: String,
-    /// What was said in the session before, the whole conversation as this agent sees it, and what
-    /// it is told for this step.
-    pub messages: Vec<Arc<Message>>,
-    /// Where in them the run's own conversation begins.
-    pub begins: usize,
-    /// The tools it may call.
-    pub tools: Vec<ToolOffer>,
-    /// The schema its reply must fit.
-    pub output: Option<Value>,
-    /// Tries of this turn that failed before; interrupted ones count for nothing.
-    pub failures: u32,
-    /// The same for every try of this reply, so that the other side can tell (E2).
-    pub key: String,
-    /// What an earlier try of this turn noted.
-    pub memo: Option<Value>,
-    /// Where a summary is asked for: of everything before this place of what was said.
-    pub summarises: Option<usize>,
-}
-
-/// A tool as it is offered to an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolOffer {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub description: String,
-    /// The schema of its arguments.
-    pub parameters: Value,
 }
 
 /// The first reply that the run owes now, without working the others out.
@@ -106,7 +65,7 @@ fn owed_by(run: &Run, turn: &Turn) -> Vec<Effect> {
         let reply = |input| Effect::Reply { turn: turn.number, attempt: turn.attempt, input };
         return input.map(reply).into_iter().collect();
     }
-    let called = |open: &crate::kernel::run::OpenCall| match open.waits {
+    let called = |open: &crate::kernel::turn::OpenCall| match open.waits {
         CallWaits::Tool(_) => Some(Effect::CallTool {
             turn: turn.number,
             call: open.call.clone(),
@@ -174,7 +133,7 @@ pub(super) fn told_for(run: &Run, turn: &Turn) -> Option<Result<String, Failure>
 }
 
 fn offers(run: &Run, turn: &Turn, agent: &Agent) -> Vec<ToolOffer> {
-    if turn.judges.is_some() {
+    if turn.is_judges() {
         return Vec::new();
     }
     let mut offers: Vec<_> = agent
@@ -202,42 +161,16 @@ fn offers(run: &Run, turn: &Turn, agent: &Agent) -> Vec<ToolOffer> {
     offers
 }
 
-/// `request_user_input`, as it is offered.
-pub(super) fn ask_offer(workflow: &Workflow) -> ToolOffer {
-    let kinds = ["clarification", "selection", "approval"].map(str::to_owned);
-    let types: Vec<String> =
-        kinds.into_iter().chain(workflow.request_types.keys().cloned()).collect();
-    let mut request_type = json!({"enum": types});
-    if !workflow.request_types.is_empty() {
-        let titles = workflow.request_types.iter();
-        let titles: Vec<_> =
-            titles.map(|(name, known)| format!("{name}: {}", known.title)).collect();
-        request_type["description"] = titles.join("; ").into();
+/// What cannot be filled in of what the agent of `turn` is told.
+pub(super) fn unfilled(run: &Run, turn: &Turn) -> Option<Failure> {
+    let agent = run.workflow.agents.get(&turn.agent)?;
+    if !turn.owes_reply() {
+        return None;
     }
-    ToolOffer {
-        name: ASK_TOOL.into(),
-        description: "Ask the user, and wait for the answer. Only when it is really needed.".into(),
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "prompt": {"type": "string", "minLength": 1},
-                "context": {"type": "object"},
-                "request_type": request_type,
-                "options": {"type": "array", "maxItems": 100, "items": {"anyOf": [
-                    {"type": "string", "minLength": 1},
-                    {"type": "object", "properties": {
-                        "id": {"type": "string", "minLength": 1},
-                        "label": {"type": "string"},
-                        "description": {"type": "string"},
-                    }, "required": ["id"]},
-                ]}},
-                "response_schema": {
-                    "type": "object",
-                    "description": "The JSON Schema of the answer to a clarification.",
-                },
-            },
-            "required": ["prompt"],
-            "additionalProperties": false,
-        }),
-    }
+    let placed = |failure: Failure| Failure {
+        message: format!("step `{}`: {}", turn.step, failure.message),
+        ..failure
+    };
+    let instructions = templates::filled(run, &agent.instructions).err();
+    instructions.or_else(|| told_for(run, turn).and_then(Result::err)).map(placed)
 }

@@ -1,7 +1,7 @@
 //! Question: what a person is asked, bound by digest to exactly what they were shown.
 //!
-//! This is the heart of the product: who is asked what, and what silence means. How an answer is read
-//! is said in `reading`; what an answer leads to is the pattern's.
+//! This is the heart of the product: who is asked what, and how that can end. How an answer is read
+//! is said in `reading`; what an answer leads to is the pattern's, and what silence means is among the `terms`.
 //!
 //! A question is one of two sorts. A *decision* lets something happen, or not; every other question
 //! is *conversation*: it collects words. What follows from that (who may answer, and how an answer
@@ -16,118 +16,20 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::approvers::{Level, Stage, Vote};
 use crate::kernel::aside::Aside;
 use crate::kernel::choice::Choice;
-use crate::kernel::editing;
-use crate::kernel::family::Refused;
+use crate::kernel::claims::{Claim, Delegation};
 use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::halts::Still;
-use crate::kernel::id::{RequestId, RunId};
+use crate::kernel::id::Version;
 use crate::kernel::message::ToolCall;
 use crate::kernel::named::Named;
-use crate::kernel::places::{Claim, Delegation};
 use crate::kernel::principal::Assurance;
-use crate::kernel::sealing;
+use crate::kernel::refused::Refused;
 use crate::kernel::secret;
+use crate::kernel::terms::{Kind, Level, OnTimeout, Stage};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
-
-/// What kind of decision is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Something the agent needs to know.
-    Clarification,
-    /// One of several options.
-    Selection,
-    /// A yes or a no.
-    Approval,
-    /// A plan to be approved or changed.
-    PlanReview,
-    /// A tool call to be allowed.
-    ToolApproval,
-    /// A side effect that may or may not have happened before a crash.
-    OutcomeCheck,
-}
-
-impl Kind {
-    /// Every kind, for lists and checks.
-    pub const ALL: [Self; 6] = [
-        Self::Clarification,
-        Self::Selection,
-        Self::Approval,
-        Self::PlanReview,
-        Self::ToolApproval,
-        Self::OutcomeCheck,
-    ];
-
-    /// The word used in files and on the wire.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Clarification => "clarification",
-            Self::Selection => "selection",
-            Self::Approval => "approval",
-            Self::PlanReview => "plan_review",
-            Self::ToolApproval => "tool_approval",
-            Self::OutcomeCheck => "outcome_check",
-        }
-    }
-
-    /// The kind of that name.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.word() == word)
-    }
-
-    /// Whether silence may stand for an answer; never where something would be approved (K7).
-    pub fn may_pass_by_silence(self) -> bool {
-        match self {
-            Self::Clarification | Self::Selection => true,
-            Self::Approval | Self::PlanReview | Self::ToolApproval | Self::OutcomeCheck => false,
-        }
-    }
-}
-
-/// What silence means at the deadline.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnTimeout {
-    /// No.
-    #[default]
-    Reject,
-    /// This answer; for clarifications and selections only.
-    DefaultAnswer(Value),
-    /// Go on without an answer; for clarifications and selections only.
-    Continue,
-    /// Ask somebody else; silence is a no after that.
-    EscalateTo {
-        /// Whom.
-        to: Vec<String>,
-        /// How long they have; for ever, if absent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        within_ms: Option<u64>,
-    },
-}
-
-impl OnTimeout {
-    /// The word used on the wire.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Reject => "reject",
-            Self::DefaultAnswer(_) => "default_answer",
-            Self::Continue => "continue",
-            Self::EscalateTo { .. } => "escalate_to",
-        }
-    }
-
-    /// Whether it lets nothing pass, and so stands at any question (K7).
-    pub fn passes_nothing(&self) -> bool {
-        match self {
-            Self::Reject | Self::EscalateTo { .. } => true,
-            Self::DefaultAnswer(_) | Self::Continue => false,
-        }
-    }
-}
 
 /// What made the question, and so what its answer feeds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -388,11 +290,6 @@ impl Question {
         }
     }
 
-    /// The question's id in `run`.
-    pub fn id(&self, run: &RunId) -> RequestId {
-        RequestId { run: run.clone(), ordinal: self.ordinal, tail: sealing::tail(&self.nonce) }
-    }
-
     /// Whether its deadline has passed: never, as long as its clock stands still.
     pub fn is_overdue(&self, now: Millis) -> bool {
         self.still.is_none() && self.deadline.is_some_and(|deadline| deadline <= now)
@@ -442,7 +339,7 @@ impl Question {
             (_, Kind::Approval | Kind::PlanReview | Kind::ToolApproval)
                 if self.editable.is_some() =>
             {
-                editing::verbs(self.returns)
+                edit_verbs(self.returns)
             }
             (_, Kind::Approval | Kind::PlanReview | Kind::ToolApproval) if self.returns => {
                 vec![Verb::Approve, Verb::Reject, Verb::Return]
@@ -488,6 +385,109 @@ impl Question {
             ) => Value::Null,
         }
     }
+}
+
+/// Somebody's standing word on a question that needs more than theirs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vote {
+    /// Who.
+    pub by: String,
+    /// What they said.
+    pub verb: String,
+    /// In which stage, counted from 0.
+    pub stage: u32,
+    /// How well they were known. All were proven before it was written down.
+    #[serde(default, skip_serializing_if = "Assurance::is_proven")]
+    pub assurance: Assurance,
+    /// In whose place, where that was handed to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
+}
+
+/// Why a question does not admit somebody, as they are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyNot {
+    /// It is addressed to others.
+    NotAsked,
+    /// They are asked in a stage that has not come.
+    Later,
+    /// They asked for it themselves, and it excludes whoever did.
+    AskedForIt,
+    /// They changed it, and it excludes whoever did.
+    ChangedIt,
+    /// They took part in the run, and it excludes whoever did.
+    TookPart,
+}
+
+impl std::fmt::Display for WhyNot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NotAsked => "is not among them",
+            Self::Later => "is asked later, in a stage that has not come yet",
+            Self::AskedForIt => "asked for it, and is excluded: somebody else must decide",
+            Self::ChangedIt => "changed it, and is excluded: somebody else must decide",
+            Self::TookPart => "took part in the run, and is excluded: somebody else must decide",
+        })
+    }
+}
+
+/// How a question ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// Somebody answered.
+    Answered(Said),
+    /// Nobody did, or it was taken back.
+    Closed(Closed),
+}
+
+/// Somebody's word, as far as a repeat of it is known by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// Who.
+    pub by: String,
+    /// The idempotency key.
+    pub key: String,
+    /// The digest of the value as it was given.
+    pub given: String,
+    /// The version of the event.
+    pub version: Version,
+    /// Whether it refuses what was asked.
+    pub is_no: bool,
+    /// How well they were known.
+    pub assurance: Assurance,
+}
+
+/// How a question ended without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Closed {
+    /// Its deadline passed.
+    Expired,
+    /// Somebody took it back.
+    Withdrawn,
+    /// The step that asked was stopped.
+    StepOver,
+    /// Its run is over.
+    RunOver,
+    /// What was asked was changed, and is asked anew.
+    Changed,
+}
+
+impl std::fmt::Display for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its deadline has passed",
+            Self::Withdrawn => "it was withdrawn",
+            Self::StepOver => "its step is over",
+            Self::RunOver => "its run is over",
+            Self::Changed => "what it asked was changed, and is asked anew",
+        })
+    }
+}
+
+/// What may be said where what is asked may be changed, in the order in which it is offered.
+pub(super) fn edit_verbs(returns: bool) -> Vec<Verb> {
+    let verbs = [Verb::Approve, Verb::Edit, Verb::Reject];
+    verbs.into_iter().chain(returns.then_some(Verb::Return)).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::kernel::id::RunId;
 use crate::kernel::reading::Verdict;
 use crate::kernel::sealing::Belongs;
 
@@ -209,7 +210,7 @@ fn a_version_of_a_call_that_does_not_fit_is_told_the_rule_that_it_breaks_and_not
             "arguments": {"properties": {"card": card}},
             "note": {"type": "string"},
         },
-        "allOf": [crate::kernel::reading::needs_note(Verb::Return)],
+        "allOf": [Verb::Return.note_rule()],
     }));
     let edit = json!({"decision": "edit", "arguments": {"card": {"number": "hunter2"}}});
     for given in [edit.clone(), json!(edit.to_string())] {

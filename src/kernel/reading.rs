@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use crate::kernel::brought;
 use crate::kernel::choice::Choice;
 use crate::kernel::editing;
-use crate::kernel::question::{Kind, Origin, Question};
+use crate::kernel::question::{Origin, Question};
 use crate::kernel::schema::{self, Compiled, Mismatch};
 use crate::kernel::strict;
+use crate::kernel::terms::Kind;
 use crate::kernel::verb::Verb;
 
 /// What answers to most questions must fit: the same for all of them, so it is made once.
@@ -273,16 +274,8 @@ fn returnable_schema() -> Value {
     let mut schema = verdict_schema();
     let words = [Verb::Approve, Verb::Reject, Verb::Return].map(Verb::word);
     schema["properties"]["decision"] = json!({"enum": words});
-    schema["allOf"] = json!([needs_note(Verb::Return)]);
+    schema["allOf"] = json!([Verb::Return.note_rule()]);
     schema
-}
-
-/// The rule of a schema that a word is said with a note.
-pub(super) fn needs_note(verb: Verb) -> Value {
-    json!({
-        "if": {"properties": {"decision": {"const": verb.word()}}},
-        "then": {"required": ["decision", "note"], "properties": {"note": {"minLength": 1}}},
-    })
 }
 
 fn outcome_schema() -> Value {

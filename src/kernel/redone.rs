@@ -9,18 +9,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::apart::Veil;
 use crate::kernel::done::Done;
-use crate::kernel::event::{Event, Recorded, Version};
+use crate::kernel::event::{Event, Recorded};
 use crate::kernel::heed::decided_over;
+use crate::kernel::id::Version;
 use crate::kernel::message::{ToolCall, readable};
-use crate::kernel::question::{Kind, Question};
+use crate::kernel::question::Question;
 use crate::kernel::replay::replay;
 use crate::kernel::run::Run;
 use crate::kernel::secret;
 use crate::kernel::short::shortened;
-use crate::kernel::veil::Veil;
+use crate::kernel::terms::Kind;
+use crate::kernel::tool::Safety;
 use crate::kernel::verb::Verb;
-use crate::kernel::workflow::{Safety, Workflow};
+use crate::kernel::workflow::Workflow;
 
 /// Deeds that a fork keeps. More than a question tells of: whoever is asked about one of the later ones is told of that.
 const KEPT_MAX: usize = 100;

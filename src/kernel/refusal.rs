@@ -1,11 +1,10 @@
 //! Refusal: every way in which a command is declined. It names the field and the remedy and carries a
 //! stable code (D3); it leaves no trace (K1).
 
-use crate::kernel::approvers::WhyNot;
-use crate::kernel::ending::Closed;
 use crate::kernel::evidence::leaf::Pruned;
 use crate::kernel::naming::{Naming, unbound};
 use crate::kernel::principal::{Assurance, Known};
+use crate::kernel::question::{Closed, WhyNot};
 use crate::kernel::schema::Mismatch;
 use crate::kernel::time::Millis;
 

@@ -14,13 +14,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::kernel::event::Event;
 use crate::kernel::id::RequestId;
 use crate::kernel::question::Question;
-use crate::kernel::run::{Run, Status};
+use crate::kernel::run::{Renewal, Run, Status};
 use crate::kernel::sealing;
+use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
 
 /// The fact of a question that is asked in another store than before.
@@ -28,17 +27,6 @@ pub(super) const FACT: &str = "asked_anew";
 /// What whoever decides is told then: the deed may have been done in the time that is missing.
 const TOLD: &str = "the store was put back from a backup or a copy since this was asked: what was answered, \
                     and done, after that copy was made is not known here";
-
-/// One renewal of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Renewal {
-    /// What nonces were drawn from before it.
-    before: String,
-    /// Questions that had been asked by then.
-    asked: u32,
-    /// Those of them that were asked anew.
-    anew: BTreeSet<u32>,
-}
 
 /// What is asked anew: exactly what was, from its first stage on, with as much time as there was at first.
 pub(super) fn asked_anew(run: &Run, now: Millis) -> impl Iterator<Item = Event> {
@@ -191,6 +179,18 @@ impl Event {
             return None;
         };
         Some(seed)
+    }
+}
+
+impl Started {
+    /// What questions are known by after a renewal, or after an answer that told of a secret, where `event` is one.
+    pub fn renew(&mut self, event: &Event) {
+        if let Event::Renewed { epoch, .. } = event {
+            self.epoch.clone_from(epoch);
+        }
+        if let Some(seed) = event.seed() {
+            seed.clone_into(&mut self.seed);
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::kernel::event::{Event, Recorded, Version};
+use crate::kernel::event::{Event, Recorded};
 use crate::kernel::evolve::{Corruption, begin, evolve};
-use crate::kernel::id::RunId;
+use crate::kernel::id::{RunId, Version};
 use crate::kernel::run::Run;
 use crate::kernel::workflow::Workflow;
 

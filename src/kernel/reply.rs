@@ -8,24 +8,23 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::kernel::act;
-use crate::kernel::approvers::Stage;
 use crate::kernel::asking;
-use crate::kernel::brought;
 use crate::kernel::command::Reply;
-use crate::kernel::cut::{self, WhenCut};
-use crate::kernel::event::{Event, Failure};
-use crate::kernel::gate::{self, Next, Wish};
-use crate::kernel::graph::Frozen;
+use crate::kernel::cut;
+use crate::kernel::draft::{Next, ask};
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
+use crate::kernel::gate;
 use crate::kernel::judging;
+use crate::kernel::limits::WhenCut;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall};
-use crate::kernel::pattern::{self, Draft};
-use crate::kernel::plan::{ASK_TOOL, HANDOFF_PREFIX};
-use crate::kernel::question::{OnTimeout, Origin, Question, Subject};
-use crate::kernel::run::{Run, Turn};
+use crate::kernel::offer::{ASK_TOOL, HANDOFF_PREFIX};
+use crate::kernel::pattern;
+use crate::kernel::run::Run;
 use crate::kernel::schema;
-use crate::kernel::secret;
 use crate::kernel::time::Millis;
-use crate::kernel::workflow::{Patience, Pattern, Workflow};
+use crate::kernel::turn::{Turn, Wish};
+use crate::kernel::workflow::Pattern;
 
 /// How often an agent is told that its reply does not fit before the run fails.
 const CORRECTIONS_MAX: u32 = 2;
@@ -38,7 +37,7 @@ const CALLS_MAX: usize = 64;
 pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
     let whole = cut::joined(turn, reply);
     match (reply.cut, excess(turn, reply)) {
-        (Some(WhenCut::Keep), None) if reply.calls.is_empty() && turn.judges.is_none() => {
+        (Some(WhenCut::Keep), None) if reply.calls.is_empty() && !turn.is_judges() => {
             let mut events = vec![cut::warning(turn)];
             events.extend(taken(run, turn, whole.as_ref().unwrap_or(reply), now));
             events
@@ -50,7 +49,7 @@ pub(super) fn events(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<
 
 /// The facts of a reply that is whole, or taken for it.
 fn taken(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event> {
-    if let (Some(_), None) = (&turn.judges, excess(turn, reply)) {
+    if turn.is_judges() && excess(turn, reply).is_none() {
         return judging::replied(turn, reply);
     }
     if let Some(failure) = excess(turn, reply) {
@@ -131,7 +130,7 @@ fn final_words(run: &Run, turn: &Turn, reply: &Reply, now: Millis) -> Vec<Event>
     let mut message = Message::text(Speaker::Assistant, turn.agent.clone(), reply.text.clone());
     let mut output = Value::Null;
     if let Some(schema) = schema {
-        let agreed = structured(reply, &schema).and_then(|value| {
+        let agreed = reply.structured(&schema).and_then(|value| {
             match pattern::objection(&run.workflow, turn, &value) {
                 Some(objection) => Err(objection),
                 None => Ok(value),
@@ -182,26 +181,10 @@ fn held(
     events
 }
 
-/// Structured output: given apart, or as JSON in the text.
-pub(super) fn structured(reply: &Reply, schema: &Value) -> Result<Value, String> {
-    let value = match &reply.output {
-        Some(value) => value.clone(),
-        None => serde_json::from_str(reply.text.trim())
-            .map_err(|error| format!("the reply is not the JSON that was asked for: {error}"))?,
-    };
-    if schema::is_too_deep(&value) {
-        return Err(format!("the reply nests deeper than {}", schema::DEPTH_MAX));
-    }
-    match schema::check(schema, &value) {
-        Ok(()) => Ok(value),
-        Err(mismatch) => Err(format!("at `{}`: {mismatch}", mismatch.at)),
-    }
-}
-
 /// A turn that cannot come to a good end: in a graph its step fails, elsewhere the run does. A
 /// judge's is its own affair.
 pub(super) fn fails(run: &Run, turn: &Turn, failure: Failure) -> Event {
-    if turn.judges.is_some() {
+    if turn.is_judges() {
         return judging::fails(turn, failure);
     }
     match run.workflow.pattern {
@@ -241,7 +224,7 @@ fn correction((run, turn): (&Run, &Turn), said: Message, reply: &Reply, wrong: &
         Event::MessageAdded {
             turn: Some(turn.number),
             message: told.to(only),
-            usage: crate::kernel::event::Usage::default(),
+            usage: crate::kernel::spending::Usage::default(),
         },
     ]
 }
@@ -299,81 +282,4 @@ fn called(
     }
     let wish = Wish { turn, call, said, judged: &[], looked: None, is_step: false };
     gate::passed(run, wish, next, now)
-}
-
-/// A draft becomes a question: it gets its ordinal, its stages and its deadline. What may not pass by
-/// silence is rejected by it, whatever the terms say (K7).
-pub(super) fn ask(workflow: &Workflow, draft: Draft, ordinal: usize, now: Millis) -> Question {
-    let (mut secrets, mut confided) = secrets(workflow, &draft);
-    // Whoever starts a run chooses whom its own gates ask: what is for those whom the file asks is not theirs to show.
-    if brought::is_told_so(&draft.context) {
-        secrets.append(&mut confided);
-    }
-    let mut context = draft.context;
-    for place in ["/arguments", "/task/arguments"] {
-        secret::replace(&mut context, place, &secrets, &secret::mask);
-    }
-    let silent = draft.kind.may_pass_by_silence() && !draft.decides;
-    let stages = stages(&draft.patience);
-    let (to, within_ms) = match stages.first() {
-        Some(first) => (first.to.clone(), first.within_ms),
-        None => (Vec::new(), draft.patience.deadline_ms),
-    };
-    Question {
-        ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
-        step: draft.step,
-        agent: draft.agent,
-        turn: draft.turn,
-        prompt: draft.prompt,
-        context,
-        options: draft.options,
-        schema: draft.schema,
-        deadline: within_ms.map(|ms| now.plus(ms)),
-        on_timeout: if silent || draft.patience.on_timeout.passes_nothing() {
-            draft.patience.on_timeout
-        } else {
-            OnTimeout::Reject
-        },
-        to,
-        remind_ms: draft.patience.remind_ms,
-        decides: draft.decides,
-        returns: draft.returns,
-        editable: draft.editable,
-        named: draft.named,
-        by_digest: workflow.by_digest || draft.patience.by_digest,
-        secrets,
-        confided,
-        subject: draft.subject,
-        stages,
-        ..Question::bare(draft.kind, draft.origin)
-    }
-}
-
-/// Where what is decided has secrets, and what of it is for those who decide alone.
-fn secrets(workflow: &Workflow, draft: &Draft) -> (Vec<String>, Vec<String>) {
-    let (tool, arguments) = match (&draft.origin, draft.subject.as_deref()) {
-        (Origin::Gate(call), _) => (&call.tool, &call.arguments),
-        (_, Some(Subject::Task(Frozen::Tool { tool, arguments, .. }))) => (tool, arguments),
-        (_, _) => return (Vec::new(), Vec::new()),
-    };
-    (secret::of_call(workflow, tool, arguments), secret::confided(workflow, tool, arguments))
-}
-
-/// Who is asked, one after the other; nothing, where it is simply whoever owns the session.
-fn stages(patience: &Patience) -> Vec<Stage> {
-    if !patience.approvers.is_empty() {
-        return patience.approvers.clone();
-    }
-    if patience.to.is_empty() && patience.not.is_empty() && patience.assurance.is_none() {
-        return Vec::new();
-    }
-    vec![Stage {
-        rules: Vec::new(),
-        to: patience.to.clone(),
-        not: patience.not.clone(),
-        need: 1,
-        within_ms: patience.deadline_ms,
-        escalate: Vec::new(),
-        assurance: patience.assurance,
-    }]
 }

@@ -6,42 +6,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::approvers::{Admission, Asker, Stage};
-use crate::kernel::brought::{Looked, Owed};
-use crate::kernel::budget::{self, Extensions, Spent};
-use crate::kernel::condition::Failures;
-use crate::kernel::cut::Unfinished;
+use crate::kernel::apart::Veil;
+use crate::kernel::approvers::{Admission, Asker};
 use crate::kernel::done::Done;
-use crate::kernel::ending::{Ending, Said, Undone};
-use crate::kernel::event::{Failure, Purpose, Usage, Version};
-use crate::kernel::family::No;
+use crate::kernel::failure::{Failure, Failures};
 use crate::kernel::grant::Grant;
-use crate::kernel::graph;
+use crate::kernel::graph::State;
 use crate::kernel::halts::Stood;
-use crate::kernel::id::{RequestId, RunId, SessionId};
-use crate::kernel::judging::Judging;
+use crate::kernel::id::{RequestId, RunId, SessionId, Version};
+use crate::kernel::keys::Keys;
 use crate::kernel::listing::Listing;
-use crate::kernel::lost::SeenCall;
 use crate::kernel::message::{Message, Speaker, ToolCall};
 use crate::kernel::operator::Operator;
-use crate::kernel::policy::InForce;
-use crate::kernel::question::{Leg, Origin, Question};
-use crate::kernel::renewal::Renewal;
-use crate::kernel::repeat::Keys;
+use crate::kernel::question::{Ending, Leg, Origin, Question, Said};
+use crate::kernel::refused::No;
+use crate::kernel::rules::InForce;
 use crate::kernel::sealing::{self, Belongs};
-use crate::kernel::session_memory::{Earlier, Follows};
+use crate::kernel::session_memory::Earlier;
+use crate::kernel::spending::{Extensions, Spent, Usage};
+use crate::kernel::started::Follows;
+use crate::kernel::terms::Stage;
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
-use crate::kernel::veil::Veil;
-use crate::kernel::workflow::{Gate, Safety, Workflow};
-
-/// A conversation's weight, with what was said before it: it is held in memory and given whole to every agent.
-pub const CONVERSATION_BYTES_MAX: usize = 16 << 20;
-/// Questions of one run; an ordinal has a place in memory for good.
-pub const QUESTIONS_MAX: usize = 100_000;
+use crate::kernel::turn::{Owed, Purpose, Turn, present};
+use crate::kernel::workflow::{Gate, Pattern, Workflow};
 
 /// Where an execution stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -136,9 +127,8 @@ pub struct Run {
     pub listing: Listing,
     /// What the pattern goes by: the last thing that happened to the workflow as a whole.
     pub last: Last,
-    /// Sequential: the step that comes next. Handoff: turns of the agent that speaks,
-    /// since it was handed the conversation or the user last spoke.
-    pub count: u32,
+    /// How far its pattern has come.
+    pub progress: Progress,
     /// The result, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub output: Option<Value>,
@@ -178,7 +168,7 @@ pub struct Run {
     /// but what comes of them is taken down.
     pub loose: Vec<(u32, ToolCall)>,
     /// Where its graph stands, if its workflow is one.
-    pub graph: graph::State,
+    pub graph: State,
     /// The trace that its caller was in.
     pub trace: Option<Trace>,
     /// What was asked of it with an idempotency key.
@@ -188,11 +178,6 @@ pub struct Run {
     /// What was said before it; a run that is over may be without it, as it asks nobody any more.
     #[serde(skip)]
     pub earlier: Earlier,
-}
-
-/// A value that is there, though it be null.
-fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(from).map(Some)
 }
 
 /// Whether a run moves, waits or is over.
@@ -237,134 +222,50 @@ impl Status {
     }
 }
 
-/// A turn that is under way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
-    /// Which of the run's turns.
-    pub number: u32,
-    /// The step.
-    pub step: String,
-    /// Who performs it.
-    pub agent: String,
-    /// Why.
-    pub purpose: Purpose,
-    /// When it began.
-    pub began_at: Millis,
-    /// Which try.
-    pub attempt: u32,
-    /// Tries that failed on their own account.
-    pub failures: u32,
-    /// Replies in this turn.
-    pub rounds: u32,
-    /// Times the agent was told that its reply does not fit.
-    pub corrections: u32,
-    /// Calls whose outcome is not yet known.
-    pub calls: Vec<OpenCall>,
-    /// When the next try is due, after a failure.
-    pub retry_at: Option<Millis>,
-    /// To whom it hands the conversation at its end.
-    pub handoff: Option<String>,
-    /// What whoever works on it noted, to find it again after a crash.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    pub memo: Option<Value>,
-    /// What the agent is told for this turn, where that was worked out when it began.
-    pub prompt: Option<String>,
-    /// The agent's last words in it.
-    pub said: String,
-    /// A tool's step has no agent: the call that it is about.
-    pub made: Option<ToolCall>,
-    /// And what came of it.
-    pub returned: Option<Result<Value, Undone>>,
-    /// It was begun by yeses to what stood when they were asked for: messages from each first place on, up
-    /// to the second, are not for it.
-    pub unseen: Vec<(usize, usize)>,
-    /// A judge's turn: the call that it looks at.
-    pub judges: Option<Judging>,
-    /// A reply that was cut short and goes on.
-    pub unfinished: Option<Unfinished>,
+/// How far a pattern has come, where it counts that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Progress {
+    /// Sequential: the step that comes next, counted from 0.
+    Step(u32),
+    /// Handoff: turns of the agent that speaks, since it was handed the conversation or the user last spoke.
+    Turns(u32),
+    /// Nothing is counted: a coordinator goes by what happened last, a graph by its own state.
+    Uncounted,
 }
 
-/// A call whose outcome is not yet known.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenCall {
-    /// The call.
-    pub call: ToolCall,
-    /// What it waits for.
-    pub waits: CallWaits,
-    /// What judges said of it.
-    pub judged: Vec<Judgement>,
-    /// Whose yes released it, if it was asked about: a question about the deed is theirs too (K8).
-    pub released: Vec<Stage>,
-    /// What gates that the run's start brought have had of it.
-    pub(super) looked: Looked,
-}
-
-/// What a judge said of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Judgement {
-    /// Who.
-    pub agent: String,
-    /// Whether a person must look.
-    pub ask: bool,
-    /// Why, in its words; or why it has none.
-    pub reason: String,
-}
-
-/// What an open call waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CallWaits {
-    /// The tool.
-    Tool(Safety),
-    /// A person: the question's ordinal.
-    Person(u32),
-    /// A judge: the number of its turn.
-    Judge(u32),
-    /// Nobody any more: what follows from the judge's word comes next.
-    Nobody,
-}
-
-impl Turn {
-    /// A turn that has just begun.
-    pub(super) fn new(number: u32, step: String, agent: String, purpose: Purpose) -> Self {
-        Self {
-            number,
-            step,
-            agent,
-            purpose,
-            began_at: Millis(0),
-            attempt: 1,
-            failures: 0,
-            rounds: 0,
-            corrections: 0,
-            calls: Vec::new(),
-            retry_at: None,
-            handoff: None,
-            prompt: None,
-            said: String::new(),
-            made: None,
-            returned: None,
-            unseen: Vec::new(),
-            memo: None,
-            judges: None,
-            unfinished: None,
+impl Progress {
+    /// Where a run begins.
+    pub(super) fn of(pattern: &Pattern) -> Self {
+        match pattern {
+            Pattern::Sequential { .. } => Self::Step(0),
+            Pattern::Handoff(_) => Self::Turns(0),
+            Pattern::Coordinator { .. } | Pattern::Graph(_) => Self::Uncounted,
         }
     }
 
-    /// Whether it is a tool's and not an agent's.
-    pub fn is_tools(&self) -> bool {
-        self.agent.is_empty()
+    /// A turn has ended, and the conversation was handed on with it or not.
+    pub(super) fn turned(&mut self, is_handed_on: bool) {
+        match self {
+            Self::Step(next) => *next += 1,
+            Self::Turns(turns) => *turns = if is_handed_on { 0 } else { *turns + 1 },
+            Self::Uncounted => {}
+        }
     }
 
-    /// Whether the next thing owed is the agent's reply.
-    pub fn owes_reply(&self) -> bool {
-        let rests = self.calls.is_empty() && self.retry_at.is_none() && self.handoff.is_none();
-        rests && !self.is_tools()
+    /// The place of the step that comes next; the first, where steps are not counted.
+    pub(super) fn step(self) -> usize {
+        match self {
+            Self::Step(next) => usize::try_from(next).unwrap_or(usize::MAX),
+            Self::Turns(_) | Self::Uncounted => 0,
+        }
     }
 
-    /// Whether it rests until a person answers.
-    pub fn rests_on_people(&self) -> bool {
-        !self.calls.is_empty()
-            && self.calls.iter().all(|open| matches!(open.waits, CallWaits::Person(_)))
+    /// Turns that an agent has taken on its own; where they are not counted, more than any may take (K7).
+    pub(super) fn turns(self) -> u32 {
+        match self {
+            Self::Turns(turns) => turns,
+            Self::Step(_) | Self::Uncounted => u32::MAX,
+        }
     }
 }
 
@@ -417,6 +318,25 @@ pub enum Heard {
     Expired,
     /// It was taken back, by whom.
     Withdrawn(String),
+}
+
+/// One renewal of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewal {
+    /// What nonces were drawn from before it.
+    pub(super) before: String,
+    /// Questions that had been asked by then.
+    pub(super) asked: u32,
+    /// Those of them that were asked anew.
+    pub(super) anew: BTreeSet<u32>,
+}
+
+/// A call that was shown to those who let its step begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SeenCall {
+    pub(super) step: String,
+    pub(super) tool: String,
+    pub(super) arguments: Value,
 }
 
 impl Run {
@@ -492,9 +412,52 @@ impl Run {
         let deadlines = self.questions.values().filter_map(|question| question.deadline);
         let reminders = self.questions.values().filter_map(|question| question.remind_at);
         let tries = self.turns.values().filter_map(|turn| turn.retry_at);
-        let judges = self.turns.values().filter_map(|turn| Some(turn.judges.as_ref()?.until));
+        let judges = self.turns.values().filter_map(|turn| Some(turn.judging()?.until));
         let waits = self.graph.wake_at();
         let asked = deadlines.chain(reminders);
-        asked.chain(tries).chain(judges).chain(waits).chain(budget::wake_at(self)).min()
+        asked.chain(tries).chain(judges).chain(waits).chain(self.time_is_up_at()).min()
+    }
+
+    /// What a later run of the session remembers of this one: what was said to everybody, and
+    /// nobody's tool traffic. A message that is nothing else is shared, not copied.
+    pub fn said(&self) -> Vec<Arc<Message>> {
+        let plain = |message: &Message| {
+            let speaks = message.role != Speaker::Tool && !message.text.is_empty();
+            speaks && message.audience.is_all() && message.calls.is_empty()
+        };
+        let said = self.conversation.iter().filter_map(|message| {
+            if plain(message) {
+                return Some(Arc::clone(message));
+            }
+            message.cleaned().map(Arc::new)
+        });
+        said.collect()
+    }
+
+    /// The run with what was said before it, where it had been given that.
+    #[must_use]
+    pub fn remembering(mut self, earlier: Earlier) -> Self {
+        self.earlier = earlier.newest(self.begins());
+        self
+    }
+
+    /// The place of its own first message in all that its agents are given.
+    pub(super) fn begins(&self) -> usize {
+        self.follows.as_ref().map_or(0, |follows| follows.messages)
+    }
+
+    /// The weight of what was said, before it and in it.
+    pub fn bytes_in_all(&self) -> usize {
+        self.earlier.bytes().saturating_add(self.conversation_bytes)
+    }
+
+    /// A turn that is under way, to be changed.
+    pub(super) fn turn_mut(&mut self, number: u32) -> Result<&mut Turn, &'static str> {
+        self.turns.get_mut(&number).ok_or("no such turn is under way")
+    }
+
+    /// A question that is open, to be changed.
+    pub(super) fn question_mut(&mut self, ordinal: u32) -> Result<&mut Question, &'static str> {
+        self.questions.get_mut(&ordinal).map(Arc::make_mut).ok_or("no such question is open")
     }
 }

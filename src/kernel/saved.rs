@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::kernel::budget::Spent;
 use crate::kernel::run::Run;
 use crate::kernel::session_memory::Earlier;
+use crate::kernel::spending::Spent;
 use crate::kernel::workflow::Workflow;
 
 /// What this kernel's sources come to. Whatever folds otherwise has another, whether anybody thought of it or not.

@@ -9,7 +9,7 @@ use crate::kernel::canonical;
 use crate::kernel::deed::Deed;
 use crate::kernel::digest;
 use crate::kernel::graph::Frozen;
-use crate::kernel::id::{RunId, Tail};
+use crate::kernel::id::{RequestId, RunId, Tail};
 use crate::kernel::question::{Origin, Question, Subject};
 
 /// Hexadecimal digits of a nonce: 128 bits.
@@ -31,6 +31,11 @@ pub struct Belongs<'a> {
 }
 
 impl Question {
+    /// The question's id in `run`.
+    pub fn id(&self, run: &RunId) -> RequestId {
+        RequestId { run: run.clone(), ordinal: self.ordinal, tail: tail(&self.nonce) }
+    }
+
     /// What its yes releases, to be compared before it is sent.
     fn deed(&self) -> Option<&Deed> {
         if let Some(Subject::Task(Frozen::Tool { deed, .. })) = self.subject.as_deref() {
@@ -153,7 +158,7 @@ fn nonce(seed: &str, ordinal: u32) -> String {
 }
 
 /// The end of the id of a question with that nonce.
-pub(super) fn tail(nonce: &str) -> Option<Tail> {
+fn tail(nonce: &str) -> Option<Tail> {
     // Two hexadecimal digits for each of its letters.
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let mut bytes = [0; Tail::CHARS];

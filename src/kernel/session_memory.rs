@@ -7,12 +7,10 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::kernel::id::RunId;
-use crate::kernel::message::{Message, Speaker};
+use crate::kernel::limits::CONVERSATION_BYTES_MAX;
+use crate::kernel::message::Message;
 use crate::kernel::refusal::Refusal;
-use crate::kernel::run::{CONVERSATION_BYTES_MAX, Run};
 
 /// Runs that one run remembers, one after the other: each is a journal to read where none of them is
 /// in memory, and some thousands of short ones are read in a second.
@@ -20,45 +18,6 @@ pub const EARLIER_RUNS_MAX: usize = 10_000;
 
 /// Messages that one run remembers: each weighs some hundreds of bytes in memory beside its text.
 pub const EARLIER_MESSAGES_MAX: usize = 100_000;
-
-/// How far back the agents of a run remember.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Remembers {
-    /// To the beginning of the session.
-    #[default]
-    Session,
-    /// To the beginning of the run.
-    Run,
-}
-
-impl Remembers {
-    /// Whether this is the default, and need not be stored.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-    pub fn is_session(&self) -> bool {
-        *self == Self::Session
-    }
-}
-
-/// What a run goes on from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Follows {
-    /// The newest run of its session that was over when it began.
-    pub run: RunId,
-    /// Runs of the session, oldest first, that went on while that one was under way already, and
-    /// have ended since: it knows nothing of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<RunId>,
-    /// How many messages it was given of all these and those before them. Places in what an agent
-    /// sees are counted with them, and stay what they are though the oldest runs be pruned.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub messages: usize,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_none(messages: &usize) -> bool {
-    *messages == 0
-}
 
 /// What was said in a session before a run began; nothing, for a run that follows nobody. It is
 /// shared, and most runs have none: a run carries one word for it.
@@ -128,7 +87,7 @@ impl Earlier {
     }
 
     /// The newest of it: so many messages.
-    fn newest(self, most: usize) -> Self {
+    pub(super) fn newest(self, most: usize) -> Self {
         match self.messages().len().checked_sub(most) {
             None | Some(0) => self,
             Some(over) => Self::of(self.messages()[over..].to_vec(), self.runs().to_vec()),
@@ -139,40 +98,5 @@ impl Earlier {
 impl From<Vec<Arc<Message>>> for Earlier {
     fn from(messages: Vec<Arc<Message>>) -> Self {
         Self::of(messages, Vec::new())
-    }
-}
-
-impl Run {
-    /// What a later run of the session remembers of this one: what was said to everybody, and
-    /// nobody's tool traffic. A message that is nothing else is shared, not copied.
-    pub fn said(&self) -> Vec<Arc<Message>> {
-        let plain = |message: &Message| {
-            let speaks = message.role != Speaker::Tool && !message.text.is_empty();
-            speaks && message.audience.is_all() && message.calls.is_empty()
-        };
-        let said = self.conversation.iter().filter_map(|message| {
-            if plain(message) {
-                return Some(Arc::clone(message));
-            }
-            message.cleaned().map(Arc::new)
-        });
-        said.collect()
-    }
-
-    /// The run with what was said before it, where it had been given that.
-    #[must_use]
-    pub fn remembering(mut self, earlier: Earlier) -> Self {
-        self.earlier = earlier.newest(self.begins());
-        self
-    }
-
-    /// The place of its own first message in all that its agents are given.
-    pub(super) fn begins(&self) -> usize {
-        self.follows.as_ref().map_or(0, |follows| follows.messages)
-    }
-
-    /// The weight of what was said, before it and in it.
-    pub fn bytes_in_all(&self) -> usize {
-        self.earlier.bytes().saturating_add(self.conversation_bytes)
     }
 }

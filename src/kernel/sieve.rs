@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use crate::kernel::apart::{Apart, Veil};
 use crate::kernel::choice::Choice;
 use crate::kernel::evidence::Hash;
 use crate::kernel::leaves::{Touch, texts_in, walk, words};
@@ -15,7 +16,6 @@ use crate::kernel::secret;
 use crate::kernel::sought::{Found, GUESSED_CHARS, Look, Sought};
 use crate::kernel::spelling;
 use crate::kernel::texts::Visitor;
-use crate::kernel::veil::{self, Apart, Veil};
 use crate::kernel::verb::Verb;
 
 /// What stands in the place of a secret among other words.
@@ -78,7 +78,7 @@ impl<'a> Sieve<'a> {
         let known: Vec<_> = sought.filter_map(|json| Some((json, said(json)?))).collect();
         let texts: Vec<_> = known.iter().filter(|(json, _)| json.starts_with('"')).collect();
         // Other spellings of a text are found by the text.
-        let spelled = texts.iter().flat_map(|(_, text)| veil::spellings(text));
+        let spelled = texts.iter().flat_map(|(_, text)| spelling::spellings(text));
         let spelled: BTreeSet<_> = spelled.collect();
         for (json, text) in &known {
             let number = number::plain(text);
@@ -156,7 +156,7 @@ impl<'a> Sieve<'a> {
         for text in &texts {
             self.tell(text, &mut told);
         }
-        let spelled: Vec<_> = told.iter().flat_map(|text| veil::spellings(text)).collect();
+        let spelled: Vec<_> = told.iter().flat_map(|text| spelling::spellings(text)).collect();
         told.extend(spelled);
         let is_number = |text: &str| number::plain(text).is_some_and(|it| told.contains(&it));
         let is_told = |text: String| told.contains(text.trim()) || is_number(&text);

@@ -2,7 +2,10 @@
 //! as one of them escapes what another wrote. Read character by character, so that nobody's choice of what to escape,
 //! and of the case of its digits, matters. What is looked for is `sieve`'s to know.
 
+use serde_json::Value;
+
 use crate::kernel::entities::NAMED;
+use crate::kernel::placeholder;
 
 /// How often what is escaped may have been escaped again: JSON in JSON in JSON.
 const LAYERS_MAX: usize = 3;
@@ -226,6 +229,14 @@ fn hexadecimal(text: &str, at: usize, count: usize) -> Option<u32> {
     // A sign would be read as well.
     let is_number = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_number.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+}
+
+/// How a text that is JSON, and a URL, have another within, where that is not as it is.
+pub(super) fn spellings(text: &str) -> Vec<String> {
+    let json = Value::from(text).to_string();
+    let within = json.get(1..json.len() - 1).unwrap_or_default().to_owned();
+    let others = [within, placeholder::encode(text)].into_iter();
+    others.filter(|spelling| spelling != text).collect()
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use crate::kernel::event::{Event, Recorded};
 use crate::kernel::graph::Point;
 use crate::kernel::message::ToolCall;
 use crate::kernel::question::{Origin, Question};
+use crate::kernel::tool::Safety;
 use crate::kernel::verb::Verb;
-use crate::kernel::workflow::{Safety, Workflow};
+use crate::kernel::workflow::Workflow;
 
 /// What a yes is carried out by.
 #[derive(Debug)]

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::kernel::cut::Unfinished;
-use crate::kernel::ending::{NotDone, Undone};
-use crate::kernel::event::{Failure, Usage};
-use crate::kernel::evolve::turn_of;
+use crate::kernel::failure::{Failure, NotDone, Undone};
 use crate::kernel::message::{Audience, Message, Speaker, readable};
 use crate::kernel::run::Run;
+use crate::kernel::spending::Usage;
+use crate::kernel::turn::Unfinished;
 use crate::kernel::workflow::Pattern;
 
 pub(super) fn message_added(
@@ -21,7 +20,7 @@ pub(super) fn message_added(
 ) -> Result<(), &'static str> {
     if let Some(number) = turn {
         let place = run.conversation.len();
-        let turn = turn_of(run, number)?;
+        let turn = run.turn_mut(number)?;
         match message.role {
             Speaker::Assistant if message.replaces.is_some() => turn.rounds += 1,
             Speaker::Assistant if message.cut => {
@@ -59,7 +58,7 @@ pub(super) fn say(run: &mut Run, message: Message) {
 /// Counts a call that came back with an error, by its tool and its step.
 pub(super) fn count_failure(run: &mut Run, turn: u32, call_id: &str) {
     let Some(turn) = run.turns.get(&turn) else { return };
-    let open = turn.calls.iter().map(|open| &open.call).chain(&turn.made);
+    let open = turn.calls.iter().map(|open| &open.call).chain(turn.made());
     let said = run.conversation.iter().rev().flat_map(|message| &message.calls);
     let call = open.chain(said).find(|call| call.id == call_id);
     if let Some(tool) = call.map(|call| call.tool.clone()) {
@@ -84,10 +83,10 @@ pub(super) fn tool_returned(
     value: &Value,
     wrong: Option<NotDone>,
 ) -> Result<(), &'static str> {
-    let turn = turn_of(run, number)?;
+    let turn = run.turn_mut(number)?;
     turn.calls.retain(|open| open.call.id != call_id);
-    if turn.is_tools() {
-        turn.returned = Some(match wrong {
+    if let Some(step) = turn.tool_step_mut() {
+        step.returned = Some(match wrong {
             None => Ok(value.clone()),
             Some(why) => {
                 let text = readable(value);

@@ -5,16 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::budget::Spent;
 use crate::kernel::done::Done;
-use crate::kernel::event::{Event, Version};
-use crate::kernel::family::Descent;
-use crate::kernel::id::{RunId, SessionId};
-use crate::kernel::policy::InForce;
+use crate::kernel::id::{RunId, SessionId, Version};
 use crate::kernel::principal::Known;
 use crate::kernel::question::Question;
+use crate::kernel::rules::InForce;
 use crate::kernel::sealing::Belongs;
-use crate::kernel::session_memory::Follows;
+use crate::kernel::spending::Spent;
 use crate::kernel::time::Millis;
 use crate::kernel::trace::Trace;
 use crate::kernel::workflow::Gate;
@@ -102,14 +99,36 @@ impl Started {
         question.seal(Belongs { run, definition, requesters: &requesters, seed, epoch });
         question
     }
+}
 
-    /// What questions are known by after a renewal, or after an answer that told of a secret, where `event` is one.
-    pub fn renew(&mut self, event: &Event) {
-        if let Event::Renewed { epoch, .. } = event {
-            self.epoch.clone_from(epoch);
-        }
-        if let Some(seed) = event.seed() {
-            seed.clone_into(&mut self.seed);
-        }
-    }
+/// Where a fork comes from, beside the run that it was forked from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Descent {
+    /// The first run of its family.
+    pub family: RunId,
+    /// How many of its events are copies.
+    pub copied: Version,
+    /// What was done already after these, in the runs that it comes from; absent in what earlier builds forked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub done: Vec<Done>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_none(messages: &usize) -> bool {
+    *messages == 0
+}
+
+/// What a run goes on from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Follows {
+    /// The newest run of its session that was over when it began.
+    pub run: RunId,
+    /// Runs of the session, oldest first, that went on while that one was under way already, and
+    /// have ended since: it knows nothing of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<RunId>,
+    /// How many messages it was given of all these and those before them. Places in what an agent
+    /// sees are counted with them, and stay what they are though the oldest runs be pruned.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub messages: usize,
 }

@@ -5,10 +5,9 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use crate::kernel::event::Failure;
 use crate::kernel::expression::{Expression, Scope, Template};
-use crate::kernel::plan::told_for;
-use crate::kernel::run::{Run, Turn};
+use crate::kernel::failure::Failure;
+use crate::kernel::run::Run;
 
 /// Whether a text has variables in it, or at least the escape for none.
 pub fn has_variables(text: &str) -> bool {
@@ -78,18 +77,4 @@ impl Scope for Talk<'_> {
     fn step(&self, _id: &str) -> Option<&Value> {
         None
     }
-}
-
-/// What cannot be filled in of what the agent of `turn` is told.
-pub(super) fn wrong(run: &Run, turn: &Turn) -> Option<Failure> {
-    let agent = run.workflow.agents.get(&turn.agent)?;
-    if !turn.owes_reply() {
-        return None;
-    }
-    let placed = |failure: Failure| Failure {
-        message: format!("step `{}`: {}", turn.step, failure.message),
-        ..failure
-    };
-    let instructions = filled(run, &agent.instructions).err();
-    instructions.or_else(|| told_for(run, turn).and_then(Result::err)).map(placed)
 }

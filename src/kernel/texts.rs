@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::kernel::choice::Choice;
 use crate::kernel::deed::Deed;
-use crate::kernel::event::{Event, Failure};
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
 use crate::kernel::graph::{Frozen, Opening, Outcome};
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::question::{Origin, Question, Subject};

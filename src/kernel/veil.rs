@@ -8,63 +8,26 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::kernel::aside::Aside;
-use crate::kernel::event::{Event, Failure};
-use crate::kernel::evidence::Hash;
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
 use crate::kernel::graph::Frozen;
 use crate::kernel::message::{Message, ToolCall};
-use crate::kernel::placeholder;
 use crate::kernel::question::{Origin, Question, Subject};
 use crate::kernel::run::{Run, Status};
 use crate::kernel::schema::Mismatch;
 use crate::kernel::secret;
 use crate::kernel::sieve::{Hiding, Masking, Revealing, Sieve};
+use crate::kernel::spelling::spellings;
 use crate::kernel::texts::{self, Visitor as _};
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::Workflow;
 
-/// Says what a hash is of.
-const SECRET: &[u8] = b"holdpoint secret 1\n";
-
-/// What a run knows to be secret: texts and numbers, as JSON. Where it is known who has said one in a marked place, or has
-/// answered a question that showed it to them, their name and it as a list of two.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Veil(pub(super) BTreeSet<String>);
-
-impl fmt::Debug for Veil {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Veil({})", self.0.len())
-    }
-}
-
-/// A value that stands apart from the event that it belongs to.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Apart {
-    /// What nobody can guess of its hash.
-    pub salt: String,
-    /// The value, as JSON.
-    pub json: String,
-}
-
-impl fmt::Debug for Apart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Apart({})", self.hash())
-    }
-}
-
-impl Apart {
-    /// What stands in its place.
-    pub fn hash(&self) -> Hash {
-        Hash::of(&[SECRET, self.salt.as_bytes(), b"\n", self.json.as_bytes()])
-    }
-}
+pub use crate::kernel::apart::{Apart, Veil};
 
 /// Events as they are hashed, and what stands apart from them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -357,9 +320,11 @@ impl Veil {
             for turn in run.turns.values_mut() {
                 turn.prompt.iter_mut().for_each(|prompt| mask.text(prompt));
                 turn.memo.iter_mut().for_each(|memo| mask.value(memo));
-                turn.made.iter_mut().for_each(|call| texts::of_call(call, mask));
-                if let Some(Ok(returned)) = &mut turn.returned {
-                    mask.value(returned);
+                if let Some(step) = turn.tool_step_mut() {
+                    step.made.iter_mut().for_each(|call| texts::of_call(call, mask));
+                    if let Some(Ok(returned)) = &mut step.returned {
+                        mask.value(returned);
+                    }
                 }
                 mask.text(&mut turn.said);
                 turn.calls.iter_mut().for_each(|open| texts::of_call(&mut open.call, mask));
@@ -412,14 +377,6 @@ impl Question {
     pub fn is_masked(&self) -> bool {
         self.is_veiled || !self.secrets.is_empty()
     }
-}
-
-/// How a text that is JSON, and a URL, have another within, where that is not as it is.
-pub(super) fn spellings(text: &str) -> Vec<String> {
-    let json = Value::from(text).to_string();
-    let within = json.get(1..json.len() - 1).unwrap_or_default().to_owned();
-    let others = [within, placeholder::encode(text)].into_iter();
-    others.filter(|spelling| spelling != text).collect()
 }
 
 /// What of a question whoever decides is shown as it is, though it was confided to somebody else: the call, but for what

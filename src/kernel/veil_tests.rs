@@ -6,7 +6,7 @@ use super::*;
 use crate::kernel::choice::Choice;
 use crate::kernel::deed::Deed;
 use crate::kernel::grant::Grant;
-use crate::kernel::question::Kind;
+use crate::kernel::terms::Kind;
 
 fn known(values: &[Value]) -> Veil {
     let mut veil = Veil::default();

@@ -6,7 +6,7 @@
 //!
 //! - **K7** A word that is not one of these decides nothing.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What a person may say to a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -152,6 +152,14 @@ impl Verb {
         matches!(self, Self::Revise | Self::Return)
     }
 
+    /// The rule of a schema that it is said with a note.
+    pub(super) fn note_rule(self) -> Value {
+        json!({
+            "if": {"properties": {"decision": {"const": self.word()}}},
+            "then": {"required": ["decision", "note"], "properties": {"note": {"minLength": 1}}},
+        })
+    }
+
     /// Whether it brings a version of the speaker's own.
     pub fn brings_another(self) -> bool {
         matches!(self, Self::Edit | Self::Modify)
@@ -160,8 +168,6 @@ impl Verb {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -9,23 +9,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::approvers::{Excluded, Stage};
-use crate::kernel::budget::Budgets;
 use crate::kernel::choice::Choice;
-use crate::kernel::context_window::Bound;
 use crate::kernel::expression::Expression;
 use crate::kernel::graph::{Point, Program};
-use crate::kernel::named::RequestType;
-use crate::kernel::principal::Assurance;
-use crate::kernel::question::{Kind, OnTimeout};
-use crate::kernel::session_memory::Remembers;
+use crate::kernel::named::{Named, RequestType};
+use crate::kernel::terms::Kind;
 
-pub use crate::kernel::condition::{Complexity, Condition, Doubt, Same};
+pub use crate::kernel::criteria::{Complexity, Condition, Doubt, Same};
+pub use crate::kernel::limits::{Limits, ROUNDS_DEFAULT, STEPS_DEFAULT};
+pub use crate::kernel::terms::{Editable, Patience, Retry};
+pub use crate::kernel::tool::{Safety, Tool};
 
-/// A run takes at most this many steps unless its file says otherwise: a loop must end some day.
-pub const STEPS_DEFAULT: u32 = 100;
-/// Rounds of model calls within one turn, so that an agent cannot call tools for ever.
-pub const ROUNDS_DEFAULT: u32 = 25;
 /// Turns of an autonomous agent before it must ask after all.
 pub const AUTONOMOUS_TURNS_DEFAULT: u32 = 50;
 
@@ -69,80 +63,12 @@ pub struct Workflow {
     pub secretive: bool,
 }
 
-/// Bounds of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
-    /// Steps in all.
-    pub steps: u32,
-    /// Model calls within one turn.
-    pub rounds: u32,
-    /// What a run, and its session, may spend.
-    #[serde(default, skip_serializing_if = "Budgets::is_nothing")]
-    pub budgets: Budgets,
-    /// How much of the conversation an agent is given; the whole of it, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conversation: Option<Bound>,
-    /// How far back its agents remember.
-    #[serde(default, skip_serializing_if = "Remembers::is_session")]
-    pub remembers: Remembers,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            steps: STEPS_DEFAULT,
-            rounds: ROUNDS_DEFAULT,
-            budgets: Budgets::default(),
-            conversation: None,
-            remembers: Remembers::default(),
-        }
-    }
-}
-
 /// A provider and its settings; only the `agents` room understands the settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     /// Which provider: `scripted`.
     pub provider: String,
     /// Its settings. A script is embedded here when the file is loaded.
-    #[serde(default)]
-    pub settings: Value,
-}
-
-/// What may be done with a tool after a crash (E2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Safety {
-    /// Touches nothing; may be called again.
-    Pure,
-    /// May be called again with the same key.
-    Idempotent,
-    /// May have happened: ask a person.
-    #[default]
-    Unsafe,
-}
-
-/// A tool that agents may be given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tool {
-    /// What it does, for the model.
-    #[serde(default)]
-    pub description: String,
-    /// Which kind of tool: `scripted`.
-    pub provider: String,
-    /// May it be called again after a crash?
-    #[serde(default)]
-    pub safety: Safety,
-    /// What kind of thing it does, for gates: `writes`, `deploys` …
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
-    /// The JSON Schema of its arguments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parameters: Option<Value>,
-    /// What of its arguments is for those who decide alone, where its schema does not say so: `card.number`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub secret: Vec<String>,
-    /// Settings for its provider.
     #[serde(default)]
     pub settings: Value,
 }
@@ -230,52 +156,6 @@ pub struct HumanInput {
 impl Default for HumanInput {
     fn default() -> Self {
         Self { enabled: true, patience: Patience::default() }
-    }
-}
-
-/// How long a question waits, and what happens then.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Patience {
-    /// Milliseconds from the asking to the deadline; none waits for ever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline_ms: Option<u64>,
-    /// What silence means.
-    #[serde(default)]
-    pub on_timeout: OnTimeout,
-    /// How long after the asking, and then again and again, a reminder is due.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remind_ms: Option<u64>,
-    /// Whom the question is addressed to; empty for whoever owns the session.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub to: Vec<String>,
-    /// Whom it never admits.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not: Vec<Excluded>,
-    /// How well whoever decides must be known; as the operator says, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assurance: Option<Assurance>,
-    /// Who is asked, stage by stage, in place of `to`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub approvers: Vec<Stage>,
-    /// Whether a decision is answered only with the digest of what was shown.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_digest: bool,
-}
-
-/// What happens when an attempt fails.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retry {
-    /// Tries in all, the first included.
-    pub attempts: u32,
-    /// Pause before the second try; doubles with every further one.
-    pub backoff_ms: u64,
-    /// The pause never grows beyond this.
-    pub backoff_ms_max: u64,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self { attempts: 3, backoff_ms: 500, backoff_ms_max: 60_000 }
     }
 }
 
@@ -436,14 +316,6 @@ pub struct Human {
     pub patience: Patience,
 }
 
-/// That whoever decides may put a version of their own in the place of what they were shown.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Editable {
-    /// The JSON Schema of a version; the shape of what was shown, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Value>,
-}
-
 impl Workflow {
     /// One in which nothing is done: what stands for a definition that is not known yet.
     pub(super) fn of_nothing() -> Arc<Self> {
@@ -482,5 +354,15 @@ impl Workflow {
                 self.agents.keys().map(|name| (name.clone(), Some(name.clone()))).collect()
             }
         }
+    }
+
+    /// The type of that name, as a question has it, and the schema of its answers.
+    pub(super) fn named(&self, name: Option<&str>) -> (Option<Box<Named>>, Option<Value>) {
+        let Some((name, known)) = name.and_then(|name| Some((name, self.request_types.get(name)?)))
+        else {
+            return (None, None);
+        };
+        let (title, show) = (known.title.clone(), known.show.clone());
+        (Some(Box::new(Named { name: name.to_owned(), title, show })), known.schema.clone())
     }
 }

@@ -139,7 +139,7 @@ fn running(run: &Run, now: Millis) -> Markup {
         @if let Some((turn, at)) = retry {
             "Step " strong { (turn.step) } " failed and is tried again " (text::deadline(at, now)) "."
         } @else if let Some(turn) = run.turns.values().next() {
-            "It is working: " @if turn.agent.is_empty() { "it" } @else { strong { (turn.agent) } } " is at step " strong { (turn.step) }
+            "It is working: " @if turn.is_tools() { "it" } @else { strong { (turn.agent) } } " is at step " strong { (turn.step) }
             @if let Some(open) = turn.calls.first() { ", calling " code { (text::shown(&open.call.tool)) } } "."
         } @else { "It is working." }
     }

@@ -10,12 +10,20 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::kernel::Closing;
+use crate::kernel::Event;
+use crate::kernel::Kind;
+use crate::kernel::Known;
+use crate::kernel::Millis;
+use crate::kernel::Question;
+use crate::kernel::RequestId;
+use crate::kernel::RunId;
+use crate::kernel::Started;
+use crate::kernel::Version;
+use crate::kernel::apart::Veil;
 use crate::kernel::evidence::walk::{Entry, Step};
 use crate::kernel::sieve::mark;
-use crate::kernel::veil::{Veil, reveal};
-use crate::kernel::{
-    Closing, Event, Kind, Known, Millis, Question, RequestId, RunId, Started, Version,
-};
+use crate::kernel::veil::reveal;
 
 /// The door of an answer that nobody gave: what silence means.
 const TIMER: &str = "timer";

@@ -6,23 +6,24 @@ use serde_json::{Value, json};
 
 use crate::kernel::choice::Choice;
 use crate::kernel::deed::{BROKEN, Deed};
+use crate::kernel::draft::{Draft, Next};
 use crate::kernel::editing;
-use crate::kernel::event::{Event, Failure, Purpose};
-use crate::kernel::gate::{self, Next, Wish};
+use crate::kernel::event::Event;
+use crate::kernel::failure::Failure;
+use crate::kernel::gate;
 use crate::kernel::graph::frozen::Frozen;
 use crate::kernel::graph::gates;
-use crate::kernel::graph::moves::Place;
 use crate::kernel::graph::outcome::{Opening, Outcome};
 use crate::kernel::graph::path::{nth, under};
 use crate::kernel::graph::program::{Ask, Case, OptionsFrom, Steps, Task};
-use crate::kernel::graph::scope::View;
+use crate::kernel::graph::scope::{Place, View};
 use crate::kernel::graph::state::Is;
 use crate::kernel::message::ToolCall;
-use crate::kernel::pattern::Draft;
-use crate::kernel::question::{Kind, Origin, Subject};
-use crate::kernel::run::Turn;
+use crate::kernel::question::{Origin, Subject};
 use crate::kernel::schema;
+use crate::kernel::terms::Kind;
 use crate::kernel::time::{Millis, duration_ms};
+use crate::kernel::turn::{Purpose, Turn, Wish};
 
 /// What may be chosen of: a person reads all of it.
 const OPTIONS_MAX: usize = 100;
@@ -161,7 +162,8 @@ fn tool_called(
     (arguments, deed): (Value, Option<Box<Deed>>),
 ) -> Begun {
     let begun = started(place, "", None)?;
-    let turn = Turn::new(place.run.turns_taken + 1, place.path(), String::new(), Purpose::Work);
+    let of = (Purpose::Work, None);
+    let turn = Turn::new(place.run.turns_taken + 1, place.path(), String::new(), of);
     let id = format!("{}#{}", place.frame.path, turn.number);
     let call = ToolCall { id, tool, arguments, deed };
     let next = Next::of(place.run).after(&begun);

@@ -6,21 +6,20 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kernel::brought::{self, Looked};
+use crate::kernel::brought;
 use crate::kernel::cut_off;
-use crate::kernel::ending::{Closed, Ending};
-use crate::kernel::event::Failure;
-use crate::kernel::graph::gates;
+use crate::kernel::failure::Failure;
 use crate::kernel::graph::outcome::{Opening, Outcome, Point};
 use crate::kernel::graph::path::split;
 use crate::kernel::graph::program::{Program, Step, Steps, Task};
 use crate::kernel::graph::state::{Asking, Block, Frame, Is, Phase, Released, Sequence, State};
-use crate::kernel::graph::unseen;
+use crate::kernel::graph::{gates, unseen};
 use crate::kernel::message::{Message, Speaker};
-use crate::kernel::question::{Question, Subject};
+use crate::kernel::question::{Closed, Ending, Question, Subject};
 use crate::kernel::run::{Heard, Run, Status};
 use crate::kernel::spoken;
 use crate::kernel::time::Millis;
+use crate::kernel::turn::Looked;
 
 type Folded = Result<(), &'static str>;
 
@@ -461,8 +460,8 @@ fn release(run: &mut Run, frames: &[Frame]) {
                     let loose = cut_off::under_way(&gone).map(|open| (*turn, open.call.clone()));
                     run.loose.extend(loose);
                 }
-                let is_left = |_: &u32, other: &mut crate::kernel::run::Turn| {
-                    other.judges.as_ref().is_none_or(|judging| judging.turn != *turn)
+                let is_left = |_: &u32, other: &mut crate::kernel::turn::Turn| {
+                    other.judging().is_none_or(|judging| judging.turn != *turn)
                 };
                 run.turns.retain(is_left);
                 let all = run.questions.values();

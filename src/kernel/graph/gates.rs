@@ -6,25 +6,26 @@
 
 use serde_json::{Value, json};
 
-use crate::kernel::act::ANY;
 use crate::kernel::brought::{self, Asks};
 use crate::kernel::choice::Choice;
+use crate::kernel::draft::Draft;
 use crate::kernel::editing;
-use crate::kernel::event::{Failure, Purpose};
-use crate::kernel::gate::{self, Wish};
-use crate::kernel::graph::moves::Place;
+use crate::kernel::failure::Failure;
+use crate::kernel::gate;
 use crate::kernel::graph::outcome::{Outcome, Point};
 use crate::kernel::graph::program::{
     ATTEMPTS_DEFAULT, After, PhaseGate, REDO_DEFAULT, REVISE_DEFAULT, Step, Task,
 };
+use crate::kernel::graph::scope::Place;
 use crate::kernel::graph::state::{Abort, Asking, Frame, Phase, Released};
 use crate::kernel::message::{ToolCall, readable};
-use crate::kernel::pattern::Draft;
 use crate::kernel::policy::STEP;
-use crate::kernel::question::{Kind, Origin, Question};
-use crate::kernel::reading::needs_note;
-use crate::kernel::run::{Heard, Run, Turn};
+use crate::kernel::question::{Origin, Question};
+use crate::kernel::rules::ANY;
+use crate::kernel::run::{Heard, Run};
 use crate::kernel::schema;
+use crate::kernel::terms::Kind;
+use crate::kernel::turn::{Purpose, Turn, Wish};
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Gate, Pattern, Workflow};
 
@@ -157,7 +158,7 @@ fn schema(verbs: &[Verb], step: &Step, workflow: &Workflow) -> Value {
     let mut alone = verbs.to_vec();
     alone.retain(|verb| *verb != Verb::Modify && !verb.needs_note());
     if verbs.contains(&Verb::Return) {
-        full["allOf"] = json!([needs_note(Verb::Return)]);
+        full["allOf"] = json!([Verb::Return.note_rule()]);
     }
     if verbs.contains(&Verb::Modify) {
         let plan = plan_schema(step, workflow).unwrap_or_else(|| json!({}));
@@ -336,7 +337,7 @@ pub(super) fn in_force(
     }
     let path = place.frame.path.to_string();
     let agent = step.task.agent().unwrap_or_default().to_owned();
-    let turn = Turn::new(run.turns_taken + 1, path.clone(), agent, Purpose::Work);
+    let turn = Turn::new(run.turns_taken + 1, path.clone(), agent, (Purpose::Work, None));
     let call = ToolCall::new(path, step.id.clone(), shown.clone());
     let wish = Wish { turn: &turn, call: &call, said: "", judged: &[], looked, is_step: true };
     let asks = |gate: &'_ Gate| gate::why(gate, run, (wish, false));

@@ -4,36 +4,27 @@
 use serde_json::Value;
 
 use crate::kernel::brought;
-use crate::kernel::event::{Closing, Event, Failure};
+use crate::kernel::draft::{self, Draft};
+use crate::kernel::event::{Closing, Event};
 use crate::kernel::expression::{Expression, Wrong};
+use crate::kernel::failure::Failure;
 use crate::kernel::family;
 use crate::kernel::graph::begin;
 use crate::kernel::graph::frozen::Frozen;
 use crate::kernel::graph::gates::{self, Looks, Moment};
 use crate::kernel::graph::outcome::{Opening, Outcome, Point};
 use crate::kernel::graph::path::{nth, under};
-use crate::kernel::graph::program::{Program, Step, Task};
-use crate::kernel::graph::scope::View;
+use crate::kernel::graph::program::{Program, Task};
+use crate::kernel::graph::scope::{Place, View};
 use crate::kernel::graph::state::{
     Abort, Block, Frame, Is, Phase, Released, Sequence, State, at_once,
 };
-use crate::kernel::pattern::Draft;
 use crate::kernel::question::Subject;
-use crate::kernel::reply;
 use crate::kernel::run::Run;
 use crate::kernel::time::Millis;
 
 /// Items of a list that are begun in one move; the rest follow in the next.
 const OPENED_AT_ONCE: usize = 256;
-
-/// A step that is asked to move, and all that is around it.
-pub(super) struct Place<'a> {
-    pub(super) run: &'a Run,
-    pub(super) number: u32,
-    pub(super) frame: &'a Frame,
-    pub(super) step: &'a Step,
-    pub(super) now: Millis,
-}
 
 /// What follows of itself; nothing, where no frame can move.
 pub(in crate::kernel) fn next(run: &Run, program: &Program, now: Millis) -> Option<Vec<Event>> {
@@ -258,7 +249,7 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn ask(&self, draft: Draft) -> Vec<Event> {
-        vec![Event::Asked(Box::new(reply::ask(
+        vec![Event::Asked(Box::new(draft::ask(
             &self.run.workflow,
             family::with_return(self.run, draft),
             self.run.endings.len() + 1,

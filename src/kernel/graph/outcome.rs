@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::event::Failure;
+use crate::kernel::failure::Failure;
 use crate::kernel::time::Millis;
 
 /// What a step came to.

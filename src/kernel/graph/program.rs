@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use crate::kernel::choice::Choice;
 use crate::kernel::expression::{Expression, Form, Template};
-use crate::kernel::question::Kind;
-use crate::kernel::workflow::{Editable, Patience, Retry};
+use crate::kernel::terms::{Editable, Kind, Patience, Retry};
 
 /// Items of a `for_each` unless the file says otherwise; more is usually a slip.
 pub const ITEMS_DEFAULT: u32 = 1_000;

@@ -6,7 +6,19 @@
 use serde_json::Value;
 
 use crate::kernel::expression::Scope;
-use crate::kernel::graph::state::{Block, Is, Phase, State};
+use crate::kernel::graph::program::Step;
+use crate::kernel::graph::state::{Block, Frame, Is, Phase, State};
+use crate::kernel::run::Run;
+use crate::kernel::time::Millis;
+
+/// A step that is asked to move, and all that is around it.
+pub(super) struct Place<'a> {
+    pub(super) run: &'a Run,
+    pub(super) number: u32,
+    pub(super) frame: &'a Frame,
+    pub(super) step: &'a Step,
+    pub(super) now: Millis,
+}
 
 /// What is seen from a frame.
 pub(super) struct View<'a> {
@@ -26,7 +38,7 @@ impl<'a> View<'a> {
     }
 
     /// The first that is found, going outwards to the end of the names.
-    fn outwards<T>(&self, find: impl Fn(&'a super::state::Frame) -> Option<T>) -> Option<T> {
+    fn outwards<T>(&self, find: impl Fn(&'a Frame) -> Option<T>) -> Option<T> {
         let mut next = Some(self.from);
         while let Some(frame) = next.and_then(|number| self.state.frames.get(&number)) {
             let found = find(frame);

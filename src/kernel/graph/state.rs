@@ -10,13 +10,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::brought::Looked;
-use crate::kernel::event::Failure;
+use crate::kernel::failure::Failure;
 use crate::kernel::graph::frozen::Frozen;
 use crate::kernel::graph::outcome::Outcome;
 use crate::kernel::graph::program::{Step, Steps, Task};
-use crate::kernel::graph::unseen::Unseen;
 use crate::kernel::time::Millis;
+use crate::kernel::turn::Looked;
 
 /// Where a program stands.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -59,6 +58,15 @@ pub(super) struct Frame {
     pub(super) is_held: bool,
     /// What was said while yeses were awaited by which what is in it is begun.
     pub(super) unseen: Vec<Unseen>,
+}
+
+/// What was said while a question was open.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Unseen {
+    /// From how many messages on, and up to how many.
+    pub(super) span: (usize, usize),
+    /// What had been said last before it, for conditions.
+    pub(super) spoken: Value,
 }
 
 /// What a frame is.

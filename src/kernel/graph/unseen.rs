@@ -7,22 +7,12 @@
 //!
 //! - **K3** Agents begun by a yes see the conversation up to the asking, plus the note.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::kernel::graph::state::{Block, Frame, Is, Phase, State};
+use crate::kernel::graph::state::{Block, Frame, Is, Phase, State, Unseen};
 use crate::kernel::message::Message;
 use crate::kernel::question::Question;
 use crate::kernel::run::Run;
-
-/// What was said while a question was open.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Unseen {
-    /// From how many messages on, and up to how many.
-    pub(super) span: (usize, usize),
-    /// What had been said last before it, for conditions.
-    pub(super) spoken: Value,
-}
 
 /// Whatever is begun from here on in a frame is not given what was said from the asking until there were
 /// `until` messages.

@@ -3,10 +3,12 @@
 
 use serde_json::{Value, json};
 
-use crate::kernel::event::Purpose;
-use crate::kernel::pattern::{Draft, Move, expired};
-use crate::kernel::question::{Kind, Origin};
+use crate::kernel::draft::Draft;
+use crate::kernel::pattern::{Move, expired};
+use crate::kernel::question::Origin;
 use crate::kernel::run::{Heard, Last, Run};
+use crate::kernel::terms::Kind;
+use crate::kernel::turn::Purpose;
 
 /// What a reply says about the way on. Asking the user comes before the next agent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,14 @@
 
 use serde_json::Value;
 
-use crate::kernel::event::{Failure, Purpose};
-use crate::kernel::pattern::{Draft, Move, expired, is_end};
-use crate::kernel::question::{Kind, Origin};
+use crate::kernel::draft::Draft;
+use crate::kernel::failure::Failure;
+use crate::kernel::pattern::{Move, expired, is_end};
+use crate::kernel::question::Origin;
 use crate::kernel::run::{Heard, Last, Run};
 use crate::kernel::templates;
+use crate::kernel::terms::Kind;
+use crate::kernel::turn::Purpose;
 use crate::kernel::workflow::{Destination, Handoff, ReturnTo};
 
 pub(super) fn next(run: &Run, terms: &Handoff) -> Move {
@@ -43,7 +46,7 @@ fn after_turn(run: &Run, terms: &Handoff, agent: &str) -> Move {
         return finish(run);
     }
     let autonomous = terms.autonomous.get(agent).copied().unwrap_or(0);
-    if run.count < autonomous {
+    if run.progress.turns() < autonomous {
         return Move::Turn { step: agent.into(), agent: agent.into(), purpose: Purpose::Work };
     }
     for rule in terms.after_work.get(agent).into_iter().flatten() {

@@ -10,15 +10,15 @@ mod sequential;
 
 use serde_json::Value;
 
-use crate::kernel::choice::Choice;
-use crate::kernel::event::{Failure, Purpose};
+use crate::kernel::failure::Failure;
 use crate::kernel::judging;
-use crate::kernel::named::Named;
-use crate::kernel::question::{Kind, Origin, Subject};
-use crate::kernel::run::{Run, Turn};
+use crate::kernel::question::Origin;
+use crate::kernel::run::Run;
 use crate::kernel::templates;
-use crate::kernel::workflow::{Patience, Pattern, Workflow};
+use crate::kernel::turn::{Purpose, Turn};
+use crate::kernel::workflow::{Pattern, Workflow};
 
+pub use crate::kernel::draft::Draft;
 pub use coordinator::Directive;
 pub(in crate::kernel) use sequential::author;
 
@@ -45,41 +45,6 @@ pub enum Move {
         /// Who.
         by: String,
     },
-}
-
-/// A question before it has an ordinal and a deadline.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Draft {
-    /// The step that asks.
-    pub step: String,
-    /// The agent that waits for the answer.
-    pub agent: Option<String>,
-    /// The turn that waits for it.
-    pub turn: Option<u32>,
-    /// What made it.
-    pub origin: Origin,
-    /// What kind of decision.
-    pub kind: Kind,
-    /// What is asked.
-    pub prompt: String,
-    /// Facts to decide by.
-    pub context: Value,
-    /// What may be chosen.
-    pub options: Vec<Choice>,
-    /// The schema of the answer, where the kind's own is not enough.
-    pub schema: Option<Value>,
-    /// How long it waits.
-    pub patience: Patience,
-    /// What is decided, where it is not the call of a gate.
-    pub subject: Option<Box<Subject>>,
-    /// Whether it decides although its kind alone would not.
-    pub decides: bool,
-    /// Whether it may be returned to the agent whose work it is about.
-    pub returns: bool,
-    /// What a version of it must look like, where one may be put in its place.
-    pub editable: Option<Value>,
-    /// The request type that it is of.
-    pub named: Option<Box<Named>>,
 }
 
 /// What comes next in a run that is at rest between turns.

@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 
+use crate::kernel::draft::Draft;
 use crate::kernel::editing;
-use crate::kernel::event::{Failure, Purpose};
+use crate::kernel::failure::Failure;
 use crate::kernel::message::readable;
-use crate::kernel::pattern::{Draft, Move, expired};
-use crate::kernel::question::{Kind, Origin, Subject};
+use crate::kernel::pattern::{Move, expired};
+use crate::kernel::question::{Origin, Subject};
 use crate::kernel::run::{Heard, Last, Run};
 use crate::kernel::templates;
+use crate::kernel::terms::Kind;
+use crate::kernel::turn::Purpose;
 use crate::kernel::verb::Verb;
 use crate::kernel::workflow::{Human, Step, Work};
 
@@ -16,7 +19,7 @@ pub(super) fn next(run: &Run, steps: &[Step]) -> Move {
     if let Some(end) = stopped(&run.last) {
         return end;
     }
-    let index = usize::try_from(run.count).unwrap_or(usize::MAX);
+    let index = run.progress.step();
     let Some(step) = steps.get(index) else {
         return Move::Finish(output(run));
     };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::cast::{graph, sequence, step};
 use super::stage::{Act, Stage, answers, calls, says};
-use crate::kernel::approvers::{Excluded, Stage as Approvers};
+use crate::kernel::terms::{Excluded, Stage as Approvers};
 use crate::kernel::workflow::{Condition, Gate, Patience, Workflow};
 use crate::kernel::{
     Answer, Command, Effect, Event, Millis, Operator, Policy, Principal, Question, Role, Rule,

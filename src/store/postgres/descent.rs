@@ -106,7 +106,7 @@ struct Seen {
 
 /// What follows from that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Verdict {
+enum Descent {
     /// The later one has all that the earlier one has, and nobody lives there.
     Descends,
     /// It does not, and why.
@@ -116,12 +116,12 @@ enum Verdict {
 }
 
 /// Whether one comes from the other.
-fn judge(seen: &Seen) -> Verdict {
+fn judge(seen: &Seen) -> Descent {
     if let Some(run) = &seen.run {
-        return Verdict::Parted(format!("what was written last to run {run}"));
+        return Descent::Parted(format!("what was written last to run {run}"));
     }
     if let Some(what) = &seen.logged {
-        return Verdict::Parted(what.clone());
+        return Descent::Parted(what.clone());
     }
     let (earlier, later) = (seen.earlier, seen.later);
     for (has, lacks, what) in [
@@ -130,13 +130,13 @@ fn judge(seen: &Seen) -> Verdict {
         (earlier.refusals, later.refusals, "refusals in the store's own log"),
     ] {
         if has > lacks {
-            return Verdict::Parted(format!("{has} {what}, where the other has {lacks}"));
+            return Descent::Parted(format!("{has} {what}, where the other has {lacks}"));
         }
     }
     match (seen.lives.are_some, seen.again) {
-        (true, None) => Verdict::LookAgain,
-        (true, Some(again)) if again.newest > seen.lives.newest => Verdict::Parted(LIVES.into()),
-        (true, Some(_)) | (false, _) => Verdict::Descends,
+        (true, None) => Descent::LookAgain,
+        (true, Some(again)) if again.newest > seen.lives.newest => Descent::Parted(LIVES.into()),
+        (true, Some(_)) | (false, _) => Descent::Descends,
     }
 }
 
@@ -233,9 +233,9 @@ async fn has_more(one: &Found<Line>, last: &Found<Line>) -> Result<Option<String
     let mut seen = Seen { earlier, later, run, logged, lives, again: None };
     loop {
         match judge(&seen) {
-            Verdict::Descends => return Ok(None),
-            Verdict::Parted(what) => return Ok(Some(what)),
-            Verdict::LookAgain => {
+            Descent::Descends => return Ok(None),
+            Descent::Parted(what) => return Ok(Some(what)),
+            Descent::LookAgain => {
                 tokio::time::sleep(BEATS).await;
                 let again = within(one, counts(at_one)).await?;
                 seen.again = Some(again.map(|(_, lives)| lives).unwrap_or_default());
@@ -361,23 +361,23 @@ mod tests {
     }
 
     fn is_parted(seen: &Seen) -> bool {
-        matches!(judge(seen), Verdict::Parted(_))
+        matches!(judge(seen), Descent::Parted(_))
     }
 
     #[test]
     fn after_a_clean_failover_the_old_primary_has_nothing_that_the_new_one_lacks() {
-        assert_eq!(judge(&same()), Verdict::Descends);
+        assert_eq!(judge(&same()), Descent::Descends);
         // It woke long after others have gone on at the new one.
         let gone_on = Counts { leaves: 40, refusals: 2, deeds: 8 };
-        assert_eq!(judge(&Seen { later: gone_on, ..same() }), Verdict::Descends);
+        assert_eq!(judge(&Seen { later: gone_on, ..same() }), Descent::Descends);
         // Whoever lived there a moment ago gives no more signs of life there.
         let lives = Lives { are_some: true, newest: Some(7) };
         let soon = Seen { later: gone_on, lives, ..same() };
-        assert_eq!(judge(&soon), Verdict::LookAgain);
-        assert_eq!(judge(&Seen { again: Some(lives), ..soon.clone() }), Verdict::Descends);
+        assert_eq!(judge(&soon), Descent::LookAgain);
+        assert_eq!(judge(&Seen { again: Some(lives), ..soon.clone() }), Descent::Descends);
         assert_eq!(
             judge(&Seen { again: Some(Lives::default()), ..soon }),
-            Verdict::Descends,
+            Descent::Descends,
             "it left"
         );
     }
@@ -398,9 +398,9 @@ mod tests {
         // Both went on, the one that is asked for further than the other: what counts is what it lacks.
         let further = Counts { leaves: 90, refusals: 9, deeds: 9 };
         let seen = Seen { later: further, run: Some("r".into()), ..same() };
-        assert_eq!(judge(&seen), Verdict::Parted("what was written last to run r".into()));
+        assert_eq!(judge(&seen), Descent::Parted("what was written last to run r".into()));
         let seen = Seen { later: further, logged: Some("another leaf 8".into()), ..same() };
-        assert_eq!(judge(&seen), Verdict::Parted("another leaf 8".into()), "though it is longer");
+        assert_eq!(judge(&seen), Descent::Parted("another leaf 8".into()), "though it is longer");
     }
 
     #[test]
@@ -408,6 +408,6 @@ mod tests {
         let lives = Lives { are_some: true, newest: Some(7) };
         let again = Some(Lives { newest: Some(8), ..lives });
         let seen = Seen { lives, again, ..same() };
-        assert_eq!(judge(&seen), Verdict::Parted(LIVES.into()));
+        assert_eq!(judge(&seen), Descent::Parted(LIVES.into()));
     }
 }
