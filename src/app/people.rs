@@ -76,7 +76,7 @@ pub(super) fn operator(config: &Config, keys: Option<&Keys>, now: Millis) -> Ope
     };
     Operator {
         environment,
-        people: people(&config.people, keys, now),
+        people: people((&config.people, config.shares_keys()), keys, now),
         four_eyes: config.four_eyes,
         assurance: config.assurance,
         // The policy is said apart, and what is stopped is the store's to say.
@@ -93,9 +93,20 @@ fn voice<'a>(keys: impl Iterator<Item = &'a Key>) -> Voice {
     Voice::Within(deciding.iter().flat_map(|key| &key.workflows).cloned().collect())
 }
 
+/// When the first of these was made of those that are good for a decision; the beginning, where one does not say. Keys were
+/// once made to the nearest second.
+fn since<'a>(keys: impl Iterator<Item = &'a Key>) -> Millis {
+    let made = keys.filter(|key| key.decides()).map(|key| {
+        let at = key.created.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_millisecond);
+        let at = at.ok().and_then(|at| u64::try_from(at).ok()).unwrap_or_default();
+        Millis(if at % 1_000 == 0 { at.saturating_sub(1_000) } else { at })
+    });
+    made.min().unwrap_or_default()
+}
+
 /// Everybody with a credential, and what the settings say of them. Without keys everybody is known.
 fn people(
-    settings: &BTreeMap<String, Person>,
+    (settings, shares_keys): (&BTreeMap<String, Person>, bool),
     keys: Option<&Keys>,
     now: Millis,
 ) -> BTreeMap<String, Membership> {
@@ -117,20 +128,23 @@ fn people(
         }
         // K8: somebody whose keys only look, or are good elsewhere alone, has no word that counts, whatever
         // they said before.
-        let vouched = voice(good().filter(|key| key.kind == KeyKind::Service));
+        let services = || good().filter(|key| key.kind == KeyKind::Service);
+        let (vouched, vouched_since) = (voice(services()), since(services()));
         for (name, member) in &mut people {
-            let mut own = good().filter(|key| key.identity() == name).peekable();
+            let own = || good().filter(|key| key.identity() == name);
             // Whoever has none speaks through a service, or as whoever owns the machine.
-            if own.peek().is_some() {
-                member.own = voice(own);
+            if own().next().is_some() {
+                (member.own, member.own_since) = (voice(own()), since(own()));
             }
-            member.vouched = vouched.clone();
+            (member.vouched, member.vouched_since) = (vouched.clone(), vouched_since);
             let is_own = |key: &&Key| key.kind == KeyKind::Person && key.identity() == name;
             let own = good().filter(is_own).filter(|key| key.workflows.is_empty());
             member.own_roles = own.flat_map(|key| key.roles.iter()).collect();
         }
     }
-    if keys.is_some() || !people.is_empty() {
+    // Over a database nobody shows no key once there are keys; in a directory it is whoever owns the machine.
+    let is_there = if keys.is_some() { !shares_keys } else { !people.is_empty() };
+    if is_there {
         people.entry(LOCAL.into()).or_default();
     }
     people

@@ -146,7 +146,16 @@ impl Lookout {
     /// Has the door ask for what is kept. What cannot be used here changes nothing at the door, and nothing is decided here
     /// until it can: whoever was removed in it would count for somebody.
     async fn take_kept(&self, seen: &mut Seen) -> Result<(), Fault> {
-        let Some(text) = shared::written(&*self.journal).await? else { return Ok(()) };
+        let text = match shared::written(&*self.journal).await {
+            Ok(Some(text)) => text,
+            Ok(None) if seen.written.is_none() => return Ok(()),
+            Ok(None) => return Err(self.lost("the database keeps no keys any more")),
+            // One that is out of reach says so itself.
+            Err(fault @ (Fault::Corrupt(_) | Fault::Permanent(_))) => {
+                return Err(self.lost(&fault.to_string()));
+            }
+            Err(fault) => return Err(fault),
+        };
         if seen.written.as_ref() != Some(&text) {
             let left = shared::read(&text).map(|keys| seen.removed.leave_out(keys));
             let checked = left.and_then(|(keys, back)| Ok((self.door.check(keys)?, back)));
@@ -156,19 +165,25 @@ impl Lookout {
                     take(&self.door, keys);
                     None
                 }
-                Err(error) => {
-                    complain(&self.door, &error);
-                    Some(error.to_string())
-                }
+                Err(error) => Some(error.to_string()),
             };
             seen.written = Some(text);
         }
         match &seen.unusable {
-            None => Ok(()),
-            Some(why) => Err(Fault::Retriable(format!(
-                "the keys that the database keeps cannot be used here, and nothing is decided until they can: {why}"
-            ))),
+            None => {
+                recovered(&self.door);
+                Ok(())
+            }
+            Some(why) => Err(self.lost(why)),
         }
+    }
+
+    /// Tells that what the database keeps is no ground for a decision here.
+    fn lost(&self, why: &str) -> Fault {
+        complain(&self.door, why);
+        Fault::Retriable(format!(
+            "the keys that the database keeps cannot be used here, and nothing is decided until they can: {why}"
+        ))
     }
 }
 
@@ -198,7 +213,7 @@ fn look(door: &Keyed, path: &Path, seen: Option<Stamp>) -> Option<Stamp> {
             return None;
         }
         Err(source) => {
-            complain(door, &KeysError::Io { deed: "read", path: path.into(), source });
+            complain(door, &KeysError::Io { deed: "read", path: path.into(), source }.to_string());
             return None;
         }
     };
@@ -207,17 +222,13 @@ fn look(door: &Keyed, path: &Path, seen: Option<Stamp>) -> Option<Stamp> {
     }
     match Keys::load(path).and_then(|keys| door.check(keys)) {
         Ok(keys) => take(door, keys),
-        Err(error) => complain(door, &error),
+        Err(error) => complain(door, &error.to_string()),
     }
     (!is_fresh).then_some(stamp)
 }
 
 fn take(door: &Keyed, keys: Keys) {
-    use crate::api::Doorkeeper as _;
-    if door.trouble().is_some() {
-        tracing::info!("the keys can be read again");
-        door.troubled(None);
-    }
+    recovered(door);
     let is_same = match door.keys() {
         // A file without keys asks nobody for one; once there were some, it lets nobody in.
         None => keys.list().is_empty(),
@@ -233,12 +244,20 @@ fn take(door: &Keyed, keys: Keys) {
     tracing::info!(count, "the keys have changed");
 }
 
-fn complain(door: &Keyed, error: &KeysError) {
+/// Says no more that they cannot be used, where it was said.
+fn recovered(door: &Keyed) {
     use crate::api::Doorkeeper as _;
-    let why = error.to_string();
-    if door.trouble().as_ref() == Some(&why) {
+    if door.trouble().is_some() {
+        tracing::info!("the keys can be read again");
+        door.troubled(None);
+    }
+}
+
+fn complain(door: &Keyed, why: &str) {
+    use crate::api::Doorkeeper as _;
+    if door.trouble().as_deref() == Some(why) {
         return;
     }
     tracing::error!(why, "the keys cannot be used: the keys of before are in force, and no others");
-    door.troubled(Some(why));
+    door.troubled(Some(why.to_owned()));
 }

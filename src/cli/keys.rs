@@ -86,7 +86,8 @@ pub(super) struct Add {
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let now = keyring::time(&ctx.config).await?;
     let now = jiff::Timestamp::from_millisecond(i64::try_from(now.0).unwrap_or(i64::MAX))
-        .and_then(|now| now.round(jiff::Unit::Second))
+        // To the moment: what somebody said with a key that is gone is known from what they say with the next one.
+        .and_then(|now| now.round(jiff::Unit::Millisecond))
         .unwrap_or_default();
     match args.action {
         Action::Add(wish) => {

@@ -4,6 +4,7 @@
 use crate::engine::{Engine, EngineError};
 use crate::kernel::Principal;
 use crate::kernel::evidence::note::SignedHead;
+use crate::kernel::evidence::tree::TreeHead;
 use crate::ports::evidence::Signer;
 use crate::ports::identity::Identity;
 use crate::ports::{Fault, Note};
@@ -90,20 +91,19 @@ impl Engine {
         if identity.is_held {
             return Ok(());
         }
-        // A key that has signed another log alone says nothing of this one.
-        let is_other = signer.other(origin).map(|other| other.is_some());
-        let notes = match is_other
-            .and_then(|is| if is { Ok(Vec::new()) } else { signer.last(origin) })
-        {
-            Ok(notes) => notes,
+        let seen = identity.released_at.zip(signer.kept_at());
+        if seen.is_some_and(|(seen, kept)| kept < seen) {
+            return Ok(());
+        }
+        let had = match Self::kept_beside((signer, origin)) {
+            Ok(heads) => self.lacks(&heads).await?,
+            // What cannot be read may be anything: it is not taken for nothing.
             Err(fault) => {
-                tracing::warn!(%fault, "whether the log holds what was signed could not be told");
-                return Ok(());
+                tracing::error!(%fault, "whether the log holds what was signed cannot be told");
+                Some(0)
             }
         };
-        let seen = identity.released_at.zip(signer.kept_at());
-        let is_seen = seen.is_some_and(|(seen, kept)| kept < seen);
-        let Some(had) = self.lacks(&notes).await?.filter(|_| !is_seen) else { return Ok(()) };
+        let Some(had) = had else { return Ok(()) };
         let has = self.inner.journal.evidence().tree().await?.size;
         let (epoch, now) = (self.inner.clock.fresh_secret(), self.inner.clock.now());
         if let Some(replicas) = self.replicas() {
@@ -124,15 +124,23 @@ impl Engine {
         self.settle_in().await
     }
 
+    /// The heads beside a key. One that has signed another log alone says nothing of this one.
+    fn kept_beside((signer, origin): (&dyn Signer, &str)) -> Result<Vec<TreeHead>, Fault> {
+        if signer.other(origin)?.is_some() {
+            return Ok(Vec::new());
+        }
+        // By which key is not asked: the one before may have signed it.
+        let read = |note: &String| Ok(SignedHead::parse(note).map_err(Fault::Corrupt)?.head);
+        signer.last(origin)?.iter().map(read).collect()
+    }
+
     /// How many leaves the largest of these heads holds which the log does not.
-    async fn lacks(&self, notes: &[String]) -> Result<Option<u64>, Fault> {
+    async fn lacks(&self, heads: &[TreeHead]) -> Result<Option<u64>, Fault> {
         let mut lacks = None;
-        for note in notes {
-            // One that cannot be read keeps the next from being signed, and proves nothing.
-            let Ok(signed) = SignedHead::parse(note) else { continue };
-            let root = self.inner.journal.evidence().root(signed.head.size).await?;
-            if root != Some(signed.head.root) {
-                lacks = lacks.max(Some(signed.head.size));
+        for head in heads {
+            let root = self.inner.journal.evidence().root(head.size).await?;
+            if root != Some(head.root) {
+                lacks = lacks.max(Some(head.size));
             }
         }
         Ok(lacks)

@@ -144,7 +144,7 @@ impl Admission<'_> {
         }
         let vote = |stage| {
             let (by, verb) = (who.to_owned(), verb.word().to_owned());
-            Vote { by, verb, stage, assurance, instead_of: None }
+            Vote { by, verb, stage, assurance, instead_of: None, at: None }
         };
         let mut votes = question.votes.clone();
         votes.retain(|vote| vote.by != who || vote.stage != question.stage);
@@ -248,7 +248,10 @@ impl Admission<'_> {
             Some(handed) => is_heard(place, handed.assurance),
             None => true,
         };
-        is_known && is_good && is_heard(&vote.by, vote.assurance)
+        // Somebody whose keys are all newer has said it with one that is gone: whoever had that may have been another.
+        let is_theirs = !question.decides()
+            || vote.at.is_none_or(|at| self.operator.spoke(&vote.by, vote.assurance, at));
+        is_known && is_good && is_theirs && is_heard(&vote.by, vote.assurance)
     }
 }
 

@@ -30,6 +30,7 @@ fn vote(by: &str, stage: u32) -> Vote {
         stage,
         assurance: Assurance::Proven,
         instead_of: None,
+        at: None,
     }
 }
 
@@ -72,6 +73,28 @@ fn k8_whoever_is_gone_at_the_last_word_counts_for_nothing_and_their_stage_is_ask
     asked.enter(0, Millis(0));
     assert_eq!(asked.to, ["ann", "bob"]);
     assert_eq!(yes(&without, &asked, "bob"), None, "what the CFO has said stands");
+}
+
+#[test]
+fn k8_what_was_said_with_a_key_that_is_gone_counts_for_nothing_though_its_person_has_another() {
+    let mut operator = people(&["ann", "bob"]);
+    let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
+    asked.votes.push(Vote { at: Some(Millis(5)), ..vote("ann", 0) });
+    let mut since = |own: u64, vouched: u64| {
+        let ann = operator.people.get_mut("ann").unwrap();
+        (ann.own_since, ann.vouched_since) = (Millis(own), Millis(vouched));
+        operator.clone()
+    };
+    assert_eq!(yes(&since(5, 9), &asked, "bob"), None, "a key of hers is as old as her word");
+    assert_eq!(yes(&since(6, 0), &asked, "bob"), Some(0), "all of hers are newer");
+    assert_eq!(at(&since(6, 0), 10).void(&asked), [(0, "ann".to_owned())]);
+    // What a service said for her goes by the services' keys, and what says no time by none.
+    asked.votes[0].assurance = Assurance::Vouched;
+    asked.stages[0].assurance = Some(Assurance::Vouched);
+    assert_eq!(at(&since(6, 0), 10).void(&asked), []);
+    assert_eq!(at(&since(0, 6), 10).void(&asked), [(0, "ann".to_owned())]);
+    asked.votes[0].at = None;
+    assert_eq!(at(&since(6, 6), 10).void(&asked), []);
 }
 
 #[test]

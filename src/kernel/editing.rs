@@ -237,7 +237,7 @@ pub(super) fn left(
     }
     if standing {
         let (by, verb) = (editor.to_owned(), verb.word().to_owned());
-        asked.votes.push(Vote { by, verb, stage: passed, assurance, instead_of: None });
+        asked.votes.push(Vote { by, verb, stage: passed, assurance, instead_of: None, at: None });
     }
     Some(asked)
 }

@@ -114,7 +114,7 @@ fn stand_for_passed(question: &mut Question) {
             let verb = editing::standing_word(question).word().to_owned();
             let by = question.editor.clone();
             let assurance = question.editor_assurance;
-            question.votes.push(Vote { by, verb, stage, assurance, instead_of: None });
+            question.votes.push(Vote { by, verb, stage, assurance, instead_of: None, at: None });
         }
     }
 }
@@ -169,6 +169,7 @@ pub(super) fn voted(
         stage,
         assurance: said.assurance,
         instead_of: instead_of.map(str::to_owned),
+        at: Some(at),
     }));
     // Whoever has spoken is no longer looking.
     question.claim = question.claim.take().filter(|claim| claim.by != said.by);

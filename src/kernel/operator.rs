@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::kernel::halts::Halts;
 use crate::kernel::principal::{Assurance, Roles};
 use crate::kernel::rules::Policy;
+use crate::kernel::time::Millis;
 
 /// Where the server works.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,6 +34,11 @@ pub struct Membership {
     pub own: Voice,
     /// Where what a service says for them counts.
     pub vouched: Voice,
+    /// When the first of the keys of their own was made that are good for a decision now; the beginning, where that is not
+    /// known.
+    pub own_since: Millis,
+    /// The same of the services that speak for people.
+    pub vouched_since: Millis,
     /// What those keys of their own are good for that are confined to no workflow: a service that speaks for them lets
     /// nothing go on that they could not.
     pub own_roles: Roles,
@@ -100,6 +106,15 @@ impl Operator {
             Assurance::Vouched => known.vouched.covers(workflow),
             Assurance::Model => false,
         }
+    }
+
+    /// Whether what somebody said then, known so well, can have been said with a credential that is good now.
+    pub fn spoke(&self, who: &str, assurance: Assurance, at: Millis) -> bool {
+        let since = self.people.get(who).map(|known| match assurance {
+            Assurance::Proven => known.own_since,
+            Assurance::Vouched | Assurance::Model => known.vouched_since,
+        });
+        since.is_none_or(|since| since <= at)
     }
 
     /// Whether anybody of that name is known; everybody is, where nobody was ever named.

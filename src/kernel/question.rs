@@ -402,6 +402,9 @@ pub struct Vote {
     /// In whose place, where that was handed to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<String>,
+    /// When; not known of what an editor's word stands for, nor in heads from before it was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Millis>,
 }
 
 /// Why a question does not admit somebody, as they are told.

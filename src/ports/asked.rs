@@ -61,10 +61,16 @@ impl Head {
 /// A question with what every build has written: one without a nonce is of a run that began before there were any, and
 /// its head may be of then too, when nobody kept by whom it was brought about nor its digest.
 fn of_every_build(question: &Question) -> Cow<'_, Question> {
-    if !question.nonce.is_empty() {
-        return Cow::Borrowed(question);
+    let mut question = Cow::Borrowed(question);
+    if question.nonce.is_empty() {
+        let bare = question.to_mut();
+        (bare.leg, bare.digest) = (None, String::new());
     }
-    Cow::Owned(Question { leg: None, digest: String::new(), ..question.clone() })
+    // Nor, once, when each of those who have spoken did.
+    if question.votes.iter().any(|vote| vote.at.is_some()) {
+        question.to_mut().votes.iter_mut().for_each(|vote| vote.at = None);
+    }
+    question
 }
 
 #[cfg(test)]

@@ -229,12 +229,31 @@ async fn j13_a_store_that_was_put_back_in_silence_is_held_by_a_key_that_lies_els
     assert!(copied.success());
     stopped(setup.clone()).await;
     // As it was before the second decision, head and all: only what lies beside the key knows more.
+    let (kept, known) = (root.path().join("kept"), root.path().join("known.heads"));
+    fs::copy(root.path().join("audit.pem.heads"), &known).unwrap();
+    assert!(Command::new("cp").arg("-r").args([&copy, &kept]).status().unwrap().success());
     fs::remove_dir_all(&data).unwrap();
     fs::rename(&copy, &data).unwrap();
     let mut server = setup.clone().start();
     is_held_as_gone_back(&server).await;
     server.terminate();
     server.wait();
+    // It is not let go on by what it is known by being spoilt.
+    let back = || Command::new("cp").arg("-r").args([&kept, &data]).status().unwrap();
+    let beside = root.path().join("audit.pem.heads");
+    for spoilt in ["", "rubbish", "{\"holdpoint/", "{\"ORIGIN\": \"rubbish\"}"] {
+        fs::remove_dir_all(&data).unwrap();
+        assert!(back().success());
+        let origin = text(&known).split('"').nth(1).unwrap().to_owned();
+        fs::write(&beside, spoilt.replace("ORIGIN", &origin)).unwrap();
+        let mut server = setup.clone().start();
+        is_held_as_gone_back(&server).await;
+        server.terminate();
+        server.wait();
+    }
+    fs::copy(&known, &beside).unwrap();
+    fs::remove_dir_all(&data).unwrap();
+    assert!(back().success());
     // Whoever says that it was put back, lets it go on and gives up what was signed since, has it signed from there.
     let told = command(root.path(), &["restored"]);
     assert_eq!(told.code, 0, "{told:?}");

@@ -40,6 +40,24 @@ fn added(root: &Path, address: &str, name: &str) -> String {
     keys(root, address, &["add", name]).json()["secret"].as_str().unwrap().to_owned()
 }
 
+/// A workflow that wants two of these to say yes.
+fn bills(root: &Path, to: &str) {
+    let flow = format!(
+        "\
+name: bill
+models: {{default: {{provider: scripted, script: [{{say: Paid.}}]}}}}
+agents: {{clerk: {{human_input: false}}}}
+pattern: graph
+graph:
+  steps:
+    - {{id: ok, human: {{kind: approval, prompt: Pay?, approvers: {{to: [{to}], need: 2}}}}}}
+    - {{id: pay, agent: clerk}}
+"
+    );
+    fs::create_dir(root.join("flows")).unwrap();
+    fs::write(root.join("flows/bill.yaml"), flow).unwrap();
+}
+
 /// What a server says to whoever shows that key.
 async fn says(server: &Server, key: &str) -> Option<Code> {
     let mut client = server.client_with(key).await;
@@ -112,18 +130,7 @@ async fn j13_that_a_key_was_removed_is_noted_with_it_where_nobody_serves() {
 async fn k8_the_vote_of_somebody_whose_key_was_removed_counts_for_nothing_from_then_on() {
     let (root, database) = (TempDir::new().unwrap(), Database::made().await);
     let (root, address) = (root.path(), database.address());
-    let flow = "\
-name: bill
-models: {default: {provider: scripted, script: [{say: Paid.}]}}
-agents: {clerk: {human_input: false}}
-pattern: graph
-graph:
-  steps:
-    - {id: ok, human: {kind: approval, prompt: Pay?, approvers: {to: [bob, cfo, eve], need: 2}}}
-    - {id: pay, agent: clerk}
-";
-    fs::create_dir(root.join("flows")).unwrap();
-    fs::write(root.join("flows/bill.yaml"), flow).unwrap();
+    bills(root, "bob, cfo, eve");
     let [ada, bob, cfo, eve] = ["ada", "bob", "cfo", "eve"].map(|name| added(root, &address, name));
     let start = |name| setup(root, name, &address).flows(&root.join("flows")).start();
     let [one, two] = ["one", "two"].map(start);
@@ -142,6 +149,37 @@ graph:
     let told = send(&mut one.client_with(&cfo).await, yes).await;
     let said = told.last().and_then(|it| it.event.clone());
     assert!(matches!(said, Some(Event::ResponseReceived(_))), "and now two have: {told:?}");
+
+    // Somebody who is given another key has not said with it what was said with the one that is gone.
+    let begun = run(&mut one.client_with(&ada).await, start_of("bill", "", "Bill 8.", "")).await;
+    let yes = answer_to(&asked(&begun).unwrap().request_id, "approve", "");
+    send(&mut two.client_with(&eve).await, yes.clone()).await;
+    keys(root, &address, &["remove", "eve"]);
+    keys(root, &address, &["add", "eve", "--again"]);
+    let told = send(&mut one.client_with(&cfo).await, yes).await;
+    let Some(Event::VoteReceived(vote)) = told.last().and_then(|it| it.event.clone()) else {
+        panic!("one of two has said so: {told:?}");
+    };
+    assert_eq!((vote.principal.as_str(), &vote.void[..]), ("cfo", &["eve".to_owned()][..]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k8_what_whoever_showed_no_key_has_said_counts_for_nothing_once_there_is_one() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let (root, address) = (root.path(), database.address());
+    bills(root, "local, eve");
+    let server = setup(root, "one", &address).flows(&root.join("flows")).start();
+    let mut client = server.client().await;
+    let begun = run(&mut client, start_of("bill", "", "Bill 7.", "")).await;
+    let yes = answer_to(&asked(&begun).unwrap().request_id, "approve", "");
+    send(&mut client, yes.clone()).await;
+    let eve = added(root, &address, "eve");
+    until(&server, &eve, None).await;
+    let told = send(&mut server.client_with(&eve).await, yes).await;
+    let Some(Event::VoteReceived(vote)) = told.last().and_then(|it| it.event.clone()) else {
+        panic!("one of two has said so: {told:?}");
+    };
+    assert_eq!((vote.principal.as_str(), &vote.void[..]), ("eve", &["local".to_owned()][..]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
