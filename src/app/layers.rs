@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
-use crate::app::config::{ConfigError, FILE, Origin, Settings};
+use crate::app::config_error::ConfigError;
+use crate::app::settings::{FILE, Origin, Settings};
 
 /// How often a head is signed: a proof is there while somebody still looks at the page.
 const AUDIT_SECONDS: &str = "5";
@@ -209,22 +208,4 @@ pub(super) fn server_url(text: &str) -> Option<String> {
     let uri: http::Uri = url.parse().ok()?;
     let known = matches!(uri.scheme_str(), Some("http" | "https"));
     (known && uri.host().is_some_and(|host| !host.is_empty())).then_some(url)
-}
-
-/// A setting that files may also have as a number or a switch.
-pub(super) fn plain_or_text<'de, D: serde::Deserializer<'de>>(
-    from: D,
-) -> Result<Option<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Number(u64),
-        Switch(bool),
-        Text(String),
-    }
-    Ok(Some(match Either::deserialize(from)? {
-        Either::Number(number) => number.to_string(),
-        Either::Switch(switch) => switch.to_string(),
-        Either::Text(text) => text,
-    }))
 }

@@ -37,6 +37,7 @@ pub mod probe;
 mod reload;
 mod run;
 mod server;
+mod settings;
 mod signer;
 mod slow_reader;
 pub mod store;

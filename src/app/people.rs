@@ -2,46 +2,16 @@
 //! may answer what is not decided here.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-
-use serde::Deserialize;
 
 use crate::app::Config;
 use crate::app::keys::{Key, KeyKind, Keys, KeysError};
+use crate::app::settings::Person;
 use crate::kernel::{Environment, Membership, Millis, Operator, Voice};
 
 /// Where a server works that asks for no keys, unless the operator says otherwise.
 const DEVELOPMENT: &str = "development";
 /// Who speaks where there are no keys.
 pub(super) const LOCAL: &str = "local";
-
-/// A person, as `[people.NAME]` of the settings file has them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Person {
-    /// Groups: `group:finance` in a workflow's `to`.
-    #[serde(default)]
-    pub groups: Vec<String>,
-    /// What they are in the house: `role:director` in a workflow's `to`.
-    #[serde(default)]
-    pub roles: Vec<String>,
-}
-
-/// The people of the settings file as TOML, each with where that came from.
-pub(super) fn dump(people: &BTreeMap<String, Person>, file: Option<&Path>) -> Vec<String> {
-    let mut lines = Vec::new();
-    let place = file.map_or_else(String::new, |file| format!("  # {}", file.display()));
-    for (name, person) in people {
-        lines.push(format!("\n[people.{}]{place}", toml::Value::String(name.clone())));
-        for (field, values) in [("groups", &person.groups), ("roles", &person.roles)] {
-            if !values.is_empty() {
-                let values = values.iter().cloned().map(toml::Value::String).collect();
-                lines.push(format!("{field} = {}", toml::Value::Array(values)));
-            }
-        }
-    }
-    lines
-}
 
 /// Warns of names that nobody can tell apart.
 pub(super) fn warn(config: &Config, keys: Option<&Keys>) {

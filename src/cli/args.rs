@@ -267,7 +267,7 @@ impl Command {
             Self::Bench(args) => bench::perform(args, ctx).await,
             #[cfg(feature = "bench")]
             Self::BenchEcho(args) => bench_echo::perform(args, ctx).await,
-            Self::Completions(args) => completions::perform(&args, ctx),
+            Self::Completions(args) => completions::perform(&args, Cli::command(), ctx),
             Self::ExitCodes(args) => exit_codes::perform(&args, ctx),
             Self::New(args) => new::perform(args, ctx).await,
             Self::Dev(args) => dev::perform(args, ctx).await,

@@ -1,10 +1,8 @@
 //! `holdpoint completions`: what a shell needs to complete the others.
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::cli::Ctx;
-use crate::cli::args::Cli;
 use crate::cli::exit::{Exit, Trouble};
 
 /// Print completions for a shell
@@ -18,10 +16,10 @@ pub(super) struct Args {
     pub shell: Shell,
 }
 
-/// Prints them.
-pub(super) fn perform(args: &Args, ctx: &Ctx) -> Result<Exit, Trouble> {
+/// Prints those of this command line.
+pub(super) fn perform(args: &Args, mut command: clap::Command, ctx: &Ctx) -> Result<Exit, Trouble> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "holdpoint", &mut script);
+    clap_complete::generate(args.shell, &mut command, "holdpoint", &mut script);
     ctx.term.write(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

@@ -12,6 +12,7 @@ use tonic_types::StatusExt as _;
 use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::people::Word;
 use crate::cli::receipt;
 use crate::cli::render::{Audience, Story, journal_line};
 use crate::cli::{halt, json};
@@ -56,15 +57,6 @@ impl Ending {
             Self::Left => Exit::Interrupted,
         }
     }
-}
-
-/// Somebody's word, as the server took it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
-    /// It answers the question.
-    Answer,
-    /// It counts, and others are needed.
-    Vote,
 }
 
 /// How events are written.

@@ -6,7 +6,6 @@ use serde_json::json;
 use crate::app::SystemClock;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::follow::Word;
 use crate::cli::json::timestamp;
 use crate::cli::render::date;
 use crate::cli::term::line;
@@ -16,6 +15,15 @@ use crate::wire::v1::{Request, RequestClaimed, RequestDelegated, RequestEscalate
 
 /// Names on one line; `--json` has them whole.
 const CHARS_MAX: usize = 400;
+
+/// Somebody's word, as the server took it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    /// It answers the question.
+    Answer,
+    /// It counts, and others are needed.
+    Vote,
+}
 
 /// What somebody has before them who answers at this terminal: how much of it there is to decide by, and
 /// since when.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::definition::file::LengthOfTime;
+use crate::definition::time::LengthOfTime;
 use crate::kernel::{Budget, Budgets, OnExceeded, duration_ms};
 
 /// What a run may spend, and what happens when it is spent.

@@ -6,19 +6,18 @@ use serde_json::{Value, json};
 
 use crate::definition::conversation::ConversationFile;
 use crate::definition::file::{
-    AgentFile, EditableFile, HumanFile, HumanInputFile, KindFile, LengthOfTime, OnTimeoutFile,
-    OptionFile, PatternName, RetryFile, SafetyFile, StepFile, ToolFile, WorkflowFile,
+    AgentFile, HumanInputFile, PatternName, SafetyFile, StepFile, ToolFile, WorkflowFile,
 };
 use crate::definition::handoffs::{HandoffFile, ReturnToFile};
 use crate::definition::mcp;
-use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
+use crate::definition::patience::patience;
 use crate::kernel::graph::Program;
 use crate::kernel::secret;
 use crate::kernel::workflow::{
-    Agent, Editable, Ends, Handoff, Human, HumanInput, Limits, Model, Patience, Pattern, Retry,
-    ReturnTo, Safety, Step, Tool, Work,
+    Agent, Ends, Gate, Handoff, HumanInput, Limits, Model, Patience, Pattern, ReturnTo, Safety,
+    Step, Tool, Work,
 };
-use crate::kernel::{Choice, Kind, OnTimeout, Workflow, duration_ms};
+use crate::kernel::{Workflow, duration_ms};
 
 /// The model that answers for agents that name none, where there are several.
 const MODEL_DEFAULT: &str = "default";
@@ -51,7 +50,7 @@ pub(super) fn compile(
         },
         models: file.models.iter().map(model).collect(),
         tools: mcp::tools(file),
-        gates: file.gates.iter().map(|gate| gate.compile(file)).collect(),
+        gates: gates(file),
         agents: file
             .agents
             .iter()
@@ -67,6 +66,11 @@ pub(super) fn compile(
         secretive: false,
     };
     secret::noticed(workflow)
+}
+
+/// The gates of a checked file.
+pub(super) fn gates(file: &WorkflowFile) -> Vec<Gate> {
+    file.gates.iter().map(|gate| gate.meaning(|tool| mcp::bound(file, tool))).collect()
 }
 
 /// The model that answers for an agent: the one it names, or the one that can only be meant.
@@ -109,75 +113,6 @@ impl StepFile {
             (None, None) => return None,
         };
         Some(Step { id: self.id()?.to_owned(), work })
-    }
-}
-
-impl HumanFile {
-    fn compile(&self) -> Human {
-        Human {
-            kind: self.kind.kind(),
-            named: self.named.clone(),
-            prompt: self.prompt.clone(),
-            context: self.context.clone(),
-            options: self.options.iter().map(OptionFile::choice).collect(),
-            response_schema: self.response_schema.clone(),
-            show: self.show.as_str().map(str::to_owned),
-            decides: self.decides == Some(true),
-            editable: self.editable(),
-            patience: self.patience(),
-        }
-    }
-
-    /// Whether it decides: by its kind, or because the file says so.
-    pub(super) fn decides(&self) -> bool {
-        !self.kind.kind().may_pass_by_silence() || self.decides == Some(true)
-    }
-
-    /// Whether a version may be put in the place of what is shown, and what it looks like.
-    pub(super) fn editable(&self) -> Option<Editable> {
-        match self.editable.as_ref()? {
-            EditableFile::Is(false) => None,
-            EditableFile::Is(true) => Some(Editable::default()),
-            EditableFile::As(version) => Some(Editable { schema: Some(version.schema.clone()) }),
-        }
-    }
-
-    /// How long it waits, and what happens then.
-    pub(super) fn patience(&self) -> Patience {
-        Patience {
-            remind_ms: self.remind.as_ref().and_then(|time| duration_ms(&time.0)),
-            to: self.to.clone(),
-            not: ExcludedFile::compile(&self.not),
-            assurance: self.assurance.map(AssuranceFile::compile),
-            approvers: ApproversFile::compile(self.approvers.as_ref(), self.assurance),
-            by_digest: self.binding.is_some(),
-            ..patience(self.deadline.as_ref(), self.on_timeout.as_ref())
-        }
-    }
-}
-
-impl KindFile {
-    pub(super) fn kind(self) -> Kind {
-        match self {
-            Self::Clarification => Kind::Clarification,
-            Self::Selection => Kind::Selection,
-            Self::Approval => Kind::Approval,
-        }
-    }
-}
-
-impl OptionFile {
-    pub(super) fn choice(&self) -> Choice {
-        match self {
-            Self::Id(id) => {
-                Choice { id: id.clone(), label: String::new(), description: String::new() }
-            }
-            Self::Full(full) => Choice {
-                id: full.id.clone(),
-                label: full.label.clone(),
-                description: full.description.clone(),
-            },
-        }
     }
 }
 
@@ -249,42 +184,5 @@ impl AgentFile {
             output: self.output.clone(),
             retry: self.retry.compile(),
         }
-    }
-}
-
-impl RetryFile {
-    pub(super) fn compile(&self) -> Retry {
-        let defaults = Retry::default();
-        let ms = |time: &Option<LengthOfTime>| time.as_ref().and_then(|time| duration_ms(&time.0));
-        Retry {
-            attempts: self.attempts.unwrap_or(defaults.attempts),
-            backoff_ms: ms(&self.backoff).unwrap_or(defaults.backoff_ms),
-            backoff_ms_max: ms(&self.backoff_max).unwrap_or(defaults.backoff_ms_max),
-        }
-    }
-}
-
-impl OnTimeoutFile {
-    pub(super) fn compile(&self) -> OnTimeout {
-        match self {
-            Self::Reject => OnTimeout::Reject,
-            Self::Continue => OnTimeout::Continue,
-            Self::DefaultAnswer(value) => OnTimeout::DefaultAnswer(value.clone()),
-            Self::EscalateTo(terms) => OnTimeout::EscalateTo {
-                to: terms.to.clone(),
-                within_ms: terms.within.as_ref().and_then(|time| duration_ms(&time.0)),
-            },
-        }
-    }
-}
-
-pub(super) fn patience(
-    deadline: Option<&LengthOfTime>,
-    on_timeout: Option<&OnTimeoutFile>,
-) -> Patience {
-    Patience {
-        deadline_ms: deadline.and_then(|time| duration_ms(&time.0)),
-        on_timeout: on_timeout.map(OnTimeoutFile::compile).unwrap_or_default(),
-        ..Patience::default()
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::definition::file::LengthOfTime;
+use crate::definition::time::LengthOfTime;
 use crate::kernel::workflow::{Complexity, Condition, Doubt, Same};
 use crate::kernel::{JUDGE_MS_DEFAULT, duration_ms};
 

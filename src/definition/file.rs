@@ -12,12 +12,16 @@ use serde_json::{Map, Value};
 use crate::definition::budgets::BudgetsFile;
 use crate::definition::conversation::{ConversationFile, RemembersFile};
 use crate::definition::gates::GateFile;
-use crate::definition::graph::{GraphFile, OptionsFromFile};
+use crate::definition::graph::GraphFile;
 use crate::definition::handoffs::HandoffFile;
+use crate::definition::human::HumanFile;
 use crate::definition::models::ModelFile;
+use crate::definition::patience::PatienceFile;
 use crate::definition::patterns::{ConcurrentFile, GroupChatFile, PlanExecuteFile};
-use crate::definition::people::{ApproversFile, AssuranceFile, BindingFile, ExcludedFile};
+use crate::definition::people::BindingFile;
 use crate::definition::request_types::RequestTypeFile;
+use crate::definition::retry::RetryFile;
+use crate::definition::time::LengthOfTime;
 
 /// A Holdpoint workflow.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -229,67 +233,6 @@ impl Default for HumanInputFile {
     }
 }
 
-/// How long a question waits, and what happens then.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PatienceFile {
-    /// How long it waits for an answer; for ever unless given.
-    pub(super) deadline: Option<LengthOfTime>,
-    /// What silence means at the deadline; `reject` unless given.
-    pub(super) on_timeout: Option<OnTimeoutFile>,
-    /// How long after the asking, and then again and again, whoever should answer is reminded.
-    pub(super) remind: Option<LengthOfTime>,
-    /// Whom it is addressed to, people by name, `group:NAME`, `role:NAME`; whoever owns the
-    /// session unless given.
-    #[serde(default)]
-    #[schemars(length(max = 32))]
-    pub(super) to: Vec<String>,
-}
-
-/// What silence means at the deadline.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum OnTimeoutFile {
-    /// No.
-    Reject,
-    /// Go on without an answer; never for an approval.
-    Continue,
-    /// This answer; never for an approval.
-    DefaultAnswer(Value),
-    /// Somebody else is asked; silence is a no after that.
-    EscalateTo(EscalateFile),
-}
-
-/// Who is asked when the deadline has passed.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EscalateFile {
-    /// Whom, by the names of their keys.
-    #[schemars(length(min = 1, max = 32))]
-    pub(super) to: Vec<String>,
-    /// How long they have; for ever unless given.
-    pub(super) within: Option<LengthOfTime>,
-}
-
-/// A length of time such as `500ms`, `30s`, `2h` or `7d`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-#[schemars(extend("pattern" = "^([0-9]+(ms|s|m|h|d))+$"))]
-pub(super) struct LengthOfTime(pub(super) String);
-
-/// What happens when an attempt fails.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RetryFile {
-    /// Tries in all, the first included; 3 unless given.
-    #[schemars(range(min = 1, max = 100))]
-    pub(super) attempts: Option<u32>,
-    /// The pause before the second try, doubled with every further one; 500ms unless given.
-    pub(super) backoff: Option<LengthOfTime>,
-    /// The pause never grows beyond this; 1m unless given.
-    pub(super) backoff_max: Option<LengthOfTime>,
-}
-
 /// One step of a sequential workflow: an agent's turn, or a person's decision.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -302,120 +245,6 @@ pub(super) struct StepFile {
     pub(super) prompt: Option<String>,
     /// What a person decides.
     pub(super) human: Option<HumanFile>,
-}
-
-/// What a person decides.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HumanFile {
-    /// What kind of decision.
-    pub(super) kind: KindFile,
-    /// Which of the file's `request_types` it is of; its schema is that of the answer.
-    #[serde(rename = "type")]
-    pub(super) named: Option<String>,
-    /// What is asked; in a graph, with `${…}` in it.
-    #[schemars(length(min = 1))]
-    pub(super) prompt: String,
-    /// Facts to decide by; in a graph, with `${…}` in them.
-    #[serde(default)]
-    pub(super) context: Value,
-    /// What is decided, with `${…}` in it: it is shown first, frozen when it is asked, and later steps
-    /// of a graph have it as `${steps.ID.subject}`. What was said last unless given.
-    #[serde(default)]
-    pub(super) show: Value,
-    /// With an approval: whoever decides may put a version of their own in the place of what is shown, and
-    /// that is what goes on. `true`, or `{schema: …}` with the JSON Schema of a version; of the same shape as
-    /// what is shown unless given. With `need` above 1 a version is asked about anew, and what others have
-    /// said to the one before counts for nothing.
-    pub(super) editable: Option<EditableFile>,
-    /// Whether the answer lets something happen although it is no approval: it then must name its
-    /// question, and silence is a no. `false` says that words are meant to be enough, and `check` does
-    /// not warn.
-    pub(super) decides: Option<bool>,
-    /// What may be chosen, where it is known beforehand.
-    #[serde(default)]
-    #[schemars(length(max = 100))]
-    pub(super) options: Vec<OptionFile>,
-    /// In a graph: what may be chosen, where it is found in the run.
-    pub(super) options_from: Option<OptionsFromFile>,
-    /// The JSON Schema of the answer, where the kind's own is not enough.
-    pub(super) response_schema: Option<Value>,
-    /// How long it waits for an answer; for ever unless given.
-    pub(super) deadline: Option<LengthOfTime>,
-    /// What silence means at the deadline; `reject` unless given.
-    pub(super) on_timeout: Option<OnTimeoutFile>,
-    /// How long after the asking, and then again and again, whoever should answer is reminded.
-    pub(super) remind: Option<LengthOfTime>,
-    /// Whom it is addressed to: people by name, `group:NAME`, `role:NAME`; whoever owns the session
-    /// unless given.
-    #[serde(default)]
-    #[schemars(length(max = 32))]
-    pub(super) to: Vec<String>,
-    /// Whom it never admits.
-    #[serde(default)]
-    pub(super) not: Vec<ExcludedFile>,
-    /// Who is asked, stage by stage, and how many must agree; in place of `to`.
-    pub(super) approvers: Option<ApproversFile>,
-    /// How well whoever decides must be known: `proven` (a key of their own, the console) or `vouched`
-    /// (a service's word); as the operator says unless given.
-    pub(super) assurance: Option<AssuranceFile>,
-    /// `digest`: it is answered only with the digest of what was shown; a request id or a printed
-    /// code alone is refused. The terminal, the console and the chat send it themselves.
-    pub(super) binding: Option<BindingFile>,
-}
-
-/// Whether a version may be put in the place of what is shown.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum EditableFile {
-    /// Whether it may.
-    Is(bool),
-    /// It may, and this is what a version looks like.
-    As(VersionFile),
-}
-
-/// What a version looks like.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct VersionFile {
-    /// Its JSON Schema.
-    pub(super) schema: Value,
-}
-
-/// What kind of decision a person is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum KindFile {
-    /// Something that must be known to go on.
-    Clarification,
-    /// One of several options.
-    Selection,
-    /// A yes or a no; silence is a no.
-    Approval,
-}
-
-/// Something that may be chosen: its id, or its id with a label and a description.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(super) enum OptionFile {
-    /// What the answer says.
-    Id(String),
-    /// What the answer says, and what a person reads.
-    Full(OptionFields),
-}
-
-/// An option with what a person reads.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OptionFields {
-    /// What the answer says.
-    pub(super) id: String,
-    /// What a person reads; the id unless given.
-    #[serde(default)]
-    pub(super) label: String,
-    /// More about it.
-    #[serde(default)]
-    pub(super) description: String,
 }
 
 /// Who coordinates whom.

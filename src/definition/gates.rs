@@ -3,11 +3,10 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::definition::compile::patience;
 use crate::definition::conditions::{ConditionFile, JudgeFile};
-use crate::definition::file::{LengthOfTime, OnTimeoutFile, WorkflowFile};
-use crate::definition::mcp;
+use crate::definition::patience::{OnTimeoutFile, patience};
 use crate::definition::people::{ApproversFile, AssuranceFile, BindingFile, ExcludedFile};
+use crate::definition::time::LengthOfTime;
 use crate::kernel::graph::Point;
 use crate::kernel::workflow::{Between, Gate, Patience};
 use crate::kernel::{ANY, duration_ms};
@@ -124,12 +123,7 @@ impl GateFile {
         self.when.iter().filter_map(ConditionFile::judge).map(JudgeFile::agent)
     }
 
-    /// The gate that a checked file means.
-    pub(super) fn compile(&self, file: &WorkflowFile) -> Gate {
-        self.meaning(|tool| mcp::bound(file, tool))
-    }
-
-    /// The same, where the tools that a name stands for are known elsewhere.
+    /// The gate that a checked file means. Which tools a name stands for is known elsewhere.
     pub(super) fn meaning(&self, bound: impl Fn(&str) -> Vec<String>) -> Gate {
         let ms = |length: &LengthOfTime| duration_ms(&length.0);
         Gate {

@@ -7,8 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::definition::file::{HumanFile, LengthOfTime, OnTimeoutFile, RetryFile};
+use crate::definition::human::HumanFile;
+use crate::definition::patience::OnTimeoutFile;
 use crate::definition::people::{ApproversFile, AssuranceFile, BindingFile, ExcludedFile};
+use crate::definition::retry::RetryFile;
+use crate::definition::time::LengthOfTime;
 
 /// Steps of every kind, and what they come to.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -129,20 +132,6 @@ pub(super) struct WaitFile {
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub(super) from: Vec<String>,
-}
-
-/// Options that are found in the run. An item is called `option` in the texts.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OptionsFromFile {
-    /// An expression for the list.
-    pub(super) items: String,
-    /// What the answer says: `${option.id}`.
-    pub(super) id: String,
-    /// What a person reads.
-    pub(super) label: Option<String>,
-    /// More about it.
-    pub(super) description: Option<String>,
 }
 
 /// Another workflow's steps.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::definition::file::{LengthOfTime, OnTimeoutFile};
+use crate::definition::patience::OnTimeoutFile;
+use crate::definition::time::LengthOfTime;
 use crate::kernel::expression::{Expression, Wrong};
 use crate::kernel::workflow::{AfterWork, Destination};
 

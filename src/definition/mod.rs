@@ -18,17 +18,20 @@ mod file;
 mod gates;
 mod graph;
 mod handoffs;
+mod human;
 mod known;
 mod limits;
 mod load;
 mod mcp;
 mod models;
 mod modes;
+mod patience;
 mod patterns;
 mod people;
 mod policy;
 mod problem;
 mod request_types;
+mod retry;
 mod schema;
 mod script;
 mod shape;
@@ -47,6 +50,7 @@ mod tests_policy;
 mod tests_reach;
 #[cfg(test)]
 mod tests_words;
+mod time;
 
 pub use brought::brought;
 pub use load::{Each, Loaded, ResolveScript, Voices, load_dir, load_each, load_file, load_text};

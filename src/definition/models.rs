@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::definition::file::LengthOfTime;
 use crate::definition::script::RuleFile;
+use crate::definition::time::LengthOfTime;
 
 /// What answers for an agent.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -5,7 +5,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::definition::file::{PatternName, WorkflowFile};
 use crate::definition::graph::PhaseGateFile;
 use crate::kernel::graph::Program;
 
@@ -64,58 +63,63 @@ pub(super) struct PlanExecuteFile {
     pub(super) max_steps: Option<u32>,
 }
 
-/// The program of a file whose pattern is a graph in short.
-pub(super) fn program(file: &WorkflowFile) -> Option<Program> {
-    let steps = match file.pattern {
-        PatternName::Concurrent => concurrent(file.concurrent.as_ref()?),
-        PatternName::GroupChat => group_chat(file.group_chat.as_ref()?),
-        PatternName::Sequential
-        | PatternName::Coordinator
-        | PatternName::Handoff
-        | PatternName::PlanExecute
-        | PatternName::Graph => return None,
-    };
-    serde_json::from_value(json!({"steps": steps})).ok()
-}
-
 pub(super) fn turn(agent: &str) -> Value {
     json!({"id": agent, "task": {"agent": {"agent": agent}}})
 }
 
-fn concurrent(terms: &ConcurrentFile) -> Vec<Value> {
-    let branch = |agent: &String| json!({"name": agent, "steps": [turn(agent)]});
-    let branches: Vec<Value> = terms.agents.iter().map(branch).collect();
-    let all = json!({"id": "all", "task": {"parallel": {"branches": branches}}});
-    std::iter::once(all).chain(terms.aggregator.iter().map(|agent| turn(agent))).collect()
+/// The program of these steps.
+fn program(steps: &[Value]) -> Option<Program> {
+    serde_json::from_value(json!({"steps": steps})).ok()
 }
 
-fn group_chat(terms: &GroupChatFile) -> Vec<Value> {
-    let count = terms.agents.len();
-    let by_order = format!("(round - 1) % {count}");
-    let on = if terms.selector.is_some() { "steps.select.next" } else { &by_order };
-    let case = |(index, agent): (usize, &String)| {
-        let is = if terms.selector.is_some() { json!(agent) } else { json!(index) };
-        json!({"is": is, "steps": [turn(agent)]})
-    };
-    let cases: Vec<Value> = terms.agents.iter().enumerate().map(case).collect();
-    let select = terms.selector.as_ref().map(|agent| {
-        let output = json!({
-            "type": "object",
-            "properties": {"next": {"enum": terms.agents}},
-            "required": ["next"],
-            "additionalProperties": false,
+impl ConcurrentFile {
+    /// It as a program.
+    pub(super) fn program(&self) -> Option<Program> {
+        program(&self.steps())
+    }
+
+    fn steps(&self) -> Vec<Value> {
+        let branch = |agent: &String| json!({"name": agent, "steps": [turn(agent)]});
+        let branches: Vec<Value> = self.agents.iter().map(branch).collect();
+        let all = json!({"id": "all", "task": {"parallel": {"branches": branches}}});
+        std::iter::once(all).chain(self.aggregator.iter().map(|agent| turn(agent))).collect()
+    }
+}
+
+impl GroupChatFile {
+    /// It as a program.
+    pub(super) fn program(&self) -> Option<Program> {
+        program(&self.steps())
+    }
+
+    fn steps(&self) -> Vec<Value> {
+        let count = self.agents.len();
+        let by_order = format!("(round - 1) % {count}");
+        let on = if self.selector.is_some() { "steps.select.next" } else { &by_order };
+        let case = |(index, agent): (usize, &String)| {
+            let is = if self.selector.is_some() { json!(agent) } else { json!(index) };
+            json!({"is": is, "steps": [turn(agent)]})
+        };
+        let cases: Vec<Value> = self.agents.iter().enumerate().map(case).collect();
+        let select = self.selector.as_ref().map(|agent| {
+            let output = json!({
+                "type": "object",
+                "properties": {"next": {"enum": self.agents}},
+                "required": ["next"],
+                "additionalProperties": false,
+            });
+            json!({"id": "select", "task": {"agent": {"agent": agent, "output": output}}})
         });
-        json!({"id": "select", "task": {"agent": {"agent": agent, "output": output}}})
-    });
-    let speak = json!({"id": "speak", "task": {"switch": {"on": on, "cases": cases}}});
-    let steps: Vec<Value> = select.into_iter().chain([speak]).collect();
-    let rounds = terms.rounds;
-    let until = match &terms.ends {
-        Some(word) => {
-            format!("round >= {rounds} || contains(conversation.last, {})", json!(word))
-        }
-        None => format!("round >= {rounds}"),
-    };
-    vec![json!({"id": "chat", "task": {"loop": {
-        "until": until, "steps": steps, "max_rounds": rounds}}})]
+        let speak = json!({"id": "speak", "task": {"switch": {"on": on, "cases": cases}}});
+        let steps: Vec<Value> = select.into_iter().chain([speak]).collect();
+        let rounds = self.rounds;
+        let until = match &self.ends {
+            Some(word) => {
+                format!("round >= {rounds} || contains(conversation.last, {})", json!(word))
+            }
+            None => format!("round >= {rounds}"),
+        };
+        vec![json!({"id": "chat", "task": {"loop": {
+            "until": until, "steps": steps, "max_rounds": rounds}}})]
+    }
 }

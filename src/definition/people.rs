@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::definition::file::LengthOfTime;
+use crate::definition::time::LengthOfTime;
 use crate::kernel::{Assurance, Excluded, Level, Stage, duration_ms};
 
 /// One stage, or several that follow one another.

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::definition::file::{KindFile, LengthOfTime, OptionFile};
+use crate::definition::human::{KindFile, OptionFile};
+use crate::definition::time::LengthOfTime;
 use crate::kernel::{ASK_TOOL, HANDOFF_PREFIX, duration_ms};
 
 /// What scripted agents say.

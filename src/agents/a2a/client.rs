@@ -3,16 +3,16 @@
 //!
 //! What goes out and what comes in is JSON in the shape of HTTP+JSON, whatever carries it.
 
-use std::pin::Pin;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 use sse_stream::SseByteStream;
 use url::Url;
 
+use crate::agents::a2a::call::{BODY_BYTES_MAX, Call, CallError, Events, KEY, VERSION};
 use crate::agents::a2a::card::{Binding, Interface};
 use crate::agents::a2a::fault::{Code, RemoteFault, words};
 use crate::agents::a2a::from_a2a::bad;
@@ -21,55 +21,8 @@ use crate::agents::a2a::v03;
 use crate::agents::tools::web::{Trouble, trouble};
 use crate::agents::trace;
 
-/// A task with its results; what is larger is not kept in a conversation anyway.
-pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
 /// For a call that is answered at once: a stream, or a task that is still at work.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-pub(super) const VERSION: &str = "a2a-version";
-pub(super) const KEY: &str = "idempotency-key";
-
-/// What is asked of a remote agent.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Call<'a> {
-    /// Takes a message, and tells what follows.
-    Stream(&'a Value),
-    /// Takes a message, and comes back at once.
-    Send(&'a Value),
-    /// How a task stands.
-    Get(&'a str),
-    /// What happens to a task from now on.
-    Subscribe(&'a str),
-    /// Stops a task.
-    Cancel(&'a str),
-}
-
-/// Why a call brought nothing home.
-#[derive(Debug)]
-pub(super) enum CallError {
-    /// There is no such task.
-    NotFound,
-    /// It does not do that, or not now.
-    Unsupported(String),
-    /// It cannot be reached, or is ill; another try may help.
-    Ill(String),
-    /// Anything else: an answer that no further try changes.
-    Fault(RemoteFault),
-}
-
-impl CallError {
-    /// As a fault, where no other meaning is wanted.
-    pub(super) fn into_fault(self) -> RemoteFault {
-        match self {
-            Self::NotFound => RemoteFault::new(Code::Refused, "there is nothing at its address"),
-            Self::Unsupported(why) => RemoteFault::new(Code::Refused, why),
-            Self::Ill(why) => RemoteFault::new(Code::Unreachable, why),
-            Self::Fault(fault) => fault,
-        }
-    }
-}
-
-/// What a remote tells while it happens.
-pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Value, CallError>> + Send>>;
 
 /// What came of a call that may be a stream.
 pub(super) enum Opened {
@@ -94,7 +47,7 @@ impl A2aClient {
     /// A call that is answered whole. `key` is the same for every try of it.
     pub(super) async fn call(&self, call: Call<'_>, key: &str) -> Result<Value, CallError> {
         if let Some(wire) = &self.wire {
-            let called = wire.call(self, call, key);
+            let called = wire.call(call, key);
             let told = tokio::time::timeout(self.patience, called).await;
             return told.unwrap_or_else(|_| Err(CallError::Ill("it does not answer".into())));
         }
@@ -108,7 +61,7 @@ impl A2aClient {
     /// A call that is answered by a stream, if all is well.
     pub(super) async fn open(&self, call: Call<'_>, key: &str) -> Result<Opened, CallError> {
         if let Some(wire) = &self.wire {
-            let opened = tokio::time::timeout(self.patience, wire.open(self, call, key)).await;
+            let opened = tokio::time::timeout(self.patience, wire.open(call, key)).await;
             let opened =
                 opened.unwrap_or_else(|_| Err(CallError::Ill("it does not answer".into())));
             return opened.map(Opened::Stream);
@@ -183,23 +136,7 @@ impl A2aClient {
         if self.interface.is_older {
             return (names.1, v03::params(call));
         }
-        (names.0, self.params(call))
-    }
-
-    /// A call as a message of the protocol.
-    pub(super) fn params(&self, call: Call<'_>) -> Value {
-        let mut params = match call {
-            Call::Stream(message) => json!({"message": message}),
-            Call::Send(message) => {
-                json!({"message": message, "configuration": {"returnImmediately": true}})
-            }
-            Call::Get(id) => json!({"id": id, "historyLength": 0}),
-            Call::Subscribe(id) | Call::Cancel(id) => json!({"id": id}),
-        };
-        if !self.interface.tenant.is_empty() {
-            params["tenant"] = json!(self.interface.tenant);
-        }
-        params
+        (names.0, call.params(&self.interface.tenant))
     }
 
     fn path(&self, call: Call<'_>) -> Result<(Method, Url, Option<Value>), CallError> {
@@ -229,7 +166,7 @@ impl A2aClient {
             Call::Stream(_) | Call::Send(_) if self.interface.is_older => {
                 Some(v03::message_of(call))
             }
-            Call::Stream(_) | Call::Send(_) => Some(self.params(call)),
+            Call::Stream(_) | Call::Send(_) => Some(call.params(&self.interface.tenant)),
             Call::Get(_) => {
                 url.set_query(Some("historyLength=0"));
                 None

@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use serde_json::Value;
 
-use crate::agents::a2a::client::{A2aClient, Call, CallError, Events, Opened};
+use crate::agents::a2a::call::{Call, CallError, Events};
+use crate::agents::a2a::client::{A2aClient, Opened};
 use crate::agents::a2a::fault::{Code, RemoteFault};
 use crate::agents::a2a::from_a2a::{self, Parts, State, Task, Told};
 use crate::agents::a2a::memo::Memo;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use http::HeaderMap;
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use rustls::ClientConfig;
@@ -20,12 +21,9 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code as GrpcCode, Request, Status, Streaming};
 use tonic_types::StatusExt as _;
-use url::Url;
 
+use crate::agents::a2a::call::{BODY_BYTES_MAX, Call, CallError, Events, KEY, VERSION};
 use crate::agents::a2a::card::{Binding, Interface};
-use crate::agents::a2a::client::{
-    A2aClient, BODY_BYTES_MAX, Call, CallError, Events, KEY, VERSION,
-};
 use crate::agents::a2a::fault::{Code, RemoteFault, words};
 use crate::agents::a2a::v03::{self, newer};
 use crate::agents::tools::guard::{AllowPrivate, Private, is_public};
@@ -41,7 +39,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// How a remote is reached by gRPC.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
-    url: Url,
+    interface: Interface,
+    /// Whatever goes with every request, as over HTTP.
+    headers: HeaderMap,
     /// Whether its address may be one beyond the public internet.
     is_open: bool,
 }
@@ -53,33 +53,32 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Pipe for T {}
 
 impl Wire {
     /// The way to an interface, if gRPC is its binding.
-    pub(super) fn to(interface: &Interface, allow: &AllowPrivate) -> Option<Self> {
+    pub(super) fn to(
+        interface: &Interface,
+        headers: &HeaderMap,
+        allow: &AllowPrivate,
+    ) -> Option<Self> {
         let is_open = allow.allows(interface.url.host_str().unwrap_or_default());
-        let wire = || Self { url: interface.url.clone(), is_open };
+        let wire = || Self { interface: interface.clone(), headers: headers.clone(), is_open };
         (interface.binding == Binding::Grpc).then(wire)
     }
 
     /// A call that is answered whole.
-    pub(super) async fn call(
-        &self,
-        line: &A2aClient,
-        call: Call<'_>,
-        key: &str,
-    ) -> Result<Value, CallError> {
+    pub(super) async fn call(&self, call: Call<'_>, key: &str) -> Result<Value, CallError> {
         let channel = self.channel().await?;
-        if line.interface.is_older {
+        if self.interface.is_older {
             let mut client = OlderClient::new(channel).max_decoding_message_size(BODY_BYTES_MAX);
             let told = match call {
                 Call::Send(_) | Call::Stream(_) => {
-                    let request = asked(line, call, key, "a2a.v1.SendMessageRequest")?;
+                    let request = self.asked(call, key, "a2a.v1.SendMessageRequest")?;
                     told("a2a.v1.SendMessageResponse", client.send_message(request).await)
                 }
                 Call::Get(_) | Call::Subscribe(_) => {
-                    let request = asked(line, call, key, "a2a.v1.GetTaskRequest")?;
+                    let request = self.asked(call, key, "a2a.v1.GetTaskRequest")?;
                     told("a2a.v1.Task", client.get_task(request).await)
                 }
                 Call::Cancel(_) => {
-                    let request = asked(line, call, key, "a2a.v1.CancelTaskRequest")?;
+                    let request = self.asked(call, key, "a2a.v1.CancelTaskRequest")?;
                     told("a2a.v1.Task", client.cancel_task(request).await)
                 }
             };
@@ -88,36 +87,31 @@ impl Wire {
         let mut client = A2aServiceClient::new(channel).max_decoding_message_size(BODY_BYTES_MAX);
         match call {
             Call::Send(_) | Call::Stream(_) => {
-                let request = asked(line, call, key, "lf.a2a.v1.SendMessageRequest")?;
+                let request = self.asked(call, key, "lf.a2a.v1.SendMessageRequest")?;
                 told("lf.a2a.v1.SendMessageResponse", client.send_message(request).await)
             }
             Call::Get(_) | Call::Subscribe(_) => {
-                let request = asked(line, call, key, "lf.a2a.v1.GetTaskRequest")?;
+                let request = self.asked(call, key, "lf.a2a.v1.GetTaskRequest")?;
                 told("lf.a2a.v1.Task", client.get_task(request).await)
             }
             Call::Cancel(_) => {
-                let request = asked(line, call, key, "lf.a2a.v1.CancelTaskRequest")?;
+                let request = self.asked(call, key, "lf.a2a.v1.CancelTaskRequest")?;
                 told("lf.a2a.v1.Task", client.cancel_task(request).await)
             }
         }
     }
 
     /// A call that is answered by a stream.
-    pub(super) async fn open(
-        &self,
-        line: &A2aClient,
-        call: Call<'_>,
-        key: &str,
-    ) -> Result<Events, CallError> {
+    pub(super) async fn open(&self, call: Call<'_>, key: &str) -> Result<Events, CallError> {
         let channel = self.channel().await?;
         let is_new = matches!(call, Call::Stream(_) | Call::Send(_));
-        if line.interface.is_older {
+        if self.interface.is_older {
             let mut client = OlderClient::new(channel).max_decoding_message_size(BODY_BYTES_MAX);
             let opened = if is_new {
-                let request = asked(line, call, key, "a2a.v1.SendMessageRequest")?;
+                let request = self.asked(call, key, "a2a.v1.SendMessageRequest")?;
                 client.send_streaming_message(request).await
             } else {
-                let request = asked(line, call, key, "a2a.v1.TaskSubscriptionRequest")?;
+                let request = self.asked(call, key, "a2a.v1.TaskSubscriptionRequest")?;
                 client.task_subscription(request).await
             };
             let stream = opened.map_err(|status| refused(&status))?.into_inner();
@@ -125,14 +119,44 @@ impl Wire {
         }
         let mut client = A2aServiceClient::new(channel).max_decoding_message_size(BODY_BYTES_MAX);
         let opened = if is_new {
-            let request = asked(line, call, key, "lf.a2a.v1.SendMessageRequest")?;
+            let request = self.asked(call, key, "lf.a2a.v1.SendMessageRequest")?;
             client.send_streaming_message(request).await
         } else {
-            let request = asked(line, call, key, "lf.a2a.v1.SubscribeToTaskRequest")?;
+            let request = self.asked(call, key, "lf.a2a.v1.SubscribeToTaskRequest")?;
             client.subscribe_to_task(request).await
         };
         let stream = opened.map_err(|status| refused(&status))?.into_inner();
         Ok(events("lf.a2a.v1.StreamResponse", stream, |value| value))
+    }
+
+    /// A call as a message, with what goes along with it.
+    fn asked<M: Message + Default>(
+        &self,
+        call: Call<'_>,
+        key: &str,
+        name: &str,
+    ) -> Result<Request<M>, CallError> {
+        let is_older = self.interface.is_older;
+        let json =
+            if is_older { v03::message_of(call) } else { call.params(&self.interface.tenant) };
+        let message = proto_json::read(name, json).map_err(|error| {
+            CallError::Fault(RemoteFault::new(
+                Code::Refused,
+                format!("this cannot be said by gRPC: {error}"),
+            ))
+        })?;
+        let mut request = Request::new(message);
+        *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
+        let mut add = |name: &'static str, value: &str| {
+            if let Ok(value) = value.parse() {
+                request.metadata_mut().insert(name, value);
+            }
+        };
+        add(VERSION, self.interface.version());
+        if matches!(call, Call::Stream(_) | Call::Send(_)) {
+            add(KEY, key);
+        }
+        Ok(request)
     }
 
     /// A connection for one call: a kept one may be dead by the next, and then nobody knows whether
@@ -145,8 +169,8 @@ impl Wire {
             CallError::Ill(format!("the connection cannot be used: {error}"))
         };
         // Tonic is handed a connection that is safe already, and must not ask for more.
-        let authority = self.url.authority();
-        let origin = format!("{}://{authority}", self.url.scheme());
+        let authority = self.interface.url.authority();
+        let origin = format!("{}://{authority}", self.interface.url.scheme());
         let origin = origin.parse().map_err(|_| CallError::Ill("its address is none".into()))?;
         let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(ill)?;
         let endpoint = endpoint
@@ -163,9 +187,9 @@ impl Wire {
     }
 
     async fn dial(&self) -> Result<Box<dyn Pipe>, CallError> {
-        let host = self.url.host_str().unwrap_or_default();
+        let host = self.interface.url.host_str().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let port = self.url.port_or_known_default().unwrap_or(443);
+        let port = self.interface.url.port_or_known_default().unwrap_or(443);
         let lost = |error: io::Error| CallError::Ill(format!("it cannot be reached: {error}"));
         let found: Vec<SocketAddr> =
             tokio::net::lookup_host((bare, port)).await.map_err(lost)?.collect();
@@ -177,7 +201,7 @@ impl Wire {
         }
         let stream = TcpStream::connect(found.as_slice()).await.map_err(lost)?;
         stream.set_nodelay(true).map_err(lost)?;
-        if self.url.scheme() == "http" {
+        if self.interface.url.scheme() == "http" {
             return Ok(Box::new(stream));
         }
         let mut config = ClientConfig::with_platform_verifier()
@@ -188,35 +212,6 @@ impl Wire {
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
         Ok(Box::new(stream.map_err(lost)?))
     }
-}
-
-/// A call as a message, with what goes along with it.
-fn asked<M: Message + Default>(
-    line: &A2aClient,
-    call: Call<'_>,
-    key: &str,
-    name: &str,
-) -> Result<Request<M>, CallError> {
-    let is_older = line.interface.is_older;
-    let json = if is_older { v03::message_of(call) } else { line.params(call) };
-    let message = proto_json::read(name, json).map_err(|error| {
-        CallError::Fault(RemoteFault::new(
-            Code::Refused,
-            format!("this cannot be said by gRPC: {error}"),
-        ))
-    })?;
-    let mut request = Request::new(message);
-    *request.metadata_mut() = MetadataMap::from_headers(line.headers.clone());
-    let mut add = |name: &'static str, value: &str| {
-        if let Ok(value) = value.parse() {
-            request.metadata_mut().insert(name, value);
-        }
-    };
-    add(VERSION, line.interface.version());
-    if matches!(call, Call::Stream(_) | Call::Send(_)) {
-        add(KEY, key);
-    }
-    Ok(request)
 }
 
 fn told<M: Message>(

@@ -11,6 +11,7 @@
 //! the same task. What the remote asks becomes our question; the next reply of the turn carries the
 //! answer to it. A remote that lies, hangs or forgets is a fault, never a wait without end.
 
+mod call;
 mod card;
 mod client;
 mod fault;
@@ -36,8 +37,9 @@ use crate::kernel::workflow::Model;
 use crate::kernel::{AgentInput, AttemptFault, Millis, Reply};
 use crate::ports::{Clock, DeltaSink};
 
+use call::{Call, CallError};
 use card::Interface;
-use client::{A2aClient, CALL_TIMEOUT, Call, CallError};
+use client::{A2aClient, CALL_TIMEOUT};
 use fault::{Code, RemoteFault};
 use follow::Following;
 use grpc::Wire;
@@ -162,7 +164,7 @@ impl Remotes {
         let is_same = interface.url.origin() == settings.card.origin();
         let headers = if is_same { headers } else { HeaderMap::new() };
         let client = web.client(&interface.url, &settings.allow).map_err(private)?.clone();
-        let wire = Wire::to(&interface, &settings.allow);
+        let wire = Wire::to(&interface, &headers, &settings.allow);
         let patience = Duration::from_millis(settings.contact_ms).min(CALL_TIMEOUT);
         Ok(A2aClient { interface, client, patience, wire, headers })
     }

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::agents::a2a::client::Call;
+use crate::agents::a2a::call::Call;
 
 /// A call by JSON-RPC.
 pub(super) fn params(call: Call<'_>) -> Value {

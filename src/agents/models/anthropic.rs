@@ -4,21 +4,17 @@
 //! structured reply is asked for as a call of a tool that is ours, because a call is what every
 //! server of this format can be held to; if there are other tools, the model chooses among all.
 
-use http::HeaderValue;
 use serde_json::{Map, Value, json};
 
-use crate::agents::models::dialect::{Heard, Piece, Reader};
 use crate::agents::models::errors;
 use crate::agents::models::fault::ModelFault;
 use crate::agents::models::names;
 use crate::agents::models::prompt::{Item, prompt};
+use crate::agents::models::reader::{Heard, Piece, Reader};
 use crate::agents::models::reply_accumulator::{self, Gathered, number, text};
 use crate::agents::models::settings::Settings;
 use crate::kernel::{AgentInput, Reply, ToolCall, ToolOffer};
 
-/// The version of the format that is spoken here.
-pub(super) const VERSION: (&str, HeaderValue) =
-    ("anthropic-version", HeaderValue::from_static("2023-06-01"));
 /// The format wants a bound; this one every model of it allows.
 const MAX_TOKENS_DEFAULT: u32 = 4_096;
 /// The tool by which a structured reply is given.

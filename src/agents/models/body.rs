@@ -9,8 +9,8 @@ use futures::{Stream, StreamExt as _};
 use reqwest::Response;
 use sse_stream::SseByteStream;
 
-use crate::agents::models::dialect::Piece;
 use crate::agents::models::fault::{Code, ModelFault, words};
+use crate::agents::models::reader::Piece;
 
 /// A stream in all. The longest reply of today's models, each token in an event of its own, is
 /// half of it.

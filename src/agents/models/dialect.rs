@@ -1,14 +1,13 @@
-//! Dialect: what differs between the wire formats, as one table: addresses, headers, how a request
-//! is written and who reads the reply. The formats themselves have a file each.
+//! Dialect: what differs between the wire formats before anything is said, as one table: addresses, headers, and
+//! which settings there are. How a request is written and a reply is read is in a file for each (`formats`).
 
-use http::HeaderMap;
-use serde_json::{Value, json};
+use http::{HeaderMap, HeaderValue};
 
-use crate::agents::models::fault::ModelFault;
 use crate::agents::models::secret::Secret;
-use crate::agents::models::settings::Settings;
-use crate::agents::models::{anthropic, openai_chat, openai_responses};
-use crate::kernel::{AgentInput, Reply};
+
+/// The version of Anthropic's format that is spoken here.
+const ANTHROPIC_VERSION: (&str, HeaderValue) =
+    ("anthropic-version", HeaderValue::from_static("2023-06-01"));
 
 /// The wire formats there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,43 +18,6 @@ pub(super) enum Dialect {
     Responses,
     /// Anthropic Messages.
     Anthropic,
-}
-
-/// A piece of a reply, as it came.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
-    /// One event of a stream.
-    Event {
-        /// Its name; not every format has names.
-        name: String,
-        /// Its data.
-        data: String,
-    },
-    /// A whole reply at once, from a server that does not stream.
-    Whole(String),
-}
-
-/// What a piece meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// Nothing yet: the server is there, the model has not begun.
-    Nothing,
-    /// The model is at work: it thinks, or writes a call.
-    Life,
-    /// The model says something.
-    Text(String),
-}
-
-/// Reads a reply piece by piece.
-pub(super) trait Reader: Send {
-    /// Takes a piece.
-    fn take(&mut self, piece: &Piece) -> Result<Heard, ModelFault>;
-
-    /// Whether the server has said that the reply is complete.
-    fn is_done(&self) -> bool;
-
-    /// The reply, once nothing more comes.
-    fn finish(self: Box<Self>) -> Result<Reply, ModelFault>;
 }
 
 impl Dialect {
@@ -108,7 +70,7 @@ impl Dialect {
                 }
             }
             Self::Anthropic => {
-                headers.insert(anthropic::VERSION.0, anthropic::VERSION.1);
+                headers.insert(ANTHROPIC_VERSION.0, ANTHROPIC_VERSION.1);
                 if let Some(key) = key {
                     headers.insert("x-api-key", key.header("")?);
                 }
@@ -163,74 +125,5 @@ impl Dialect {
             }
         };
         shared || own.contains(&field)
-    }
-
-    /// The request for `input`.
-    pub(super) fn request(self, settings: &Settings, input: &AgentInput) -> Value {
-        match self {
-            Self::Chat => openai_chat::request(settings, input),
-            Self::Responses => openai_responses::request(settings, input),
-            Self::Anthropic => anthropic::request(settings, input),
-        }
-    }
-
-    /// Who reads the reply to `input`.
-    pub(super) fn reader(self, input: &AgentInput) -> Box<dyn Reader> {
-        match self {
-            Self::Chat => Box::new(openai_chat::ChatReader::new(input)),
-            Self::Responses => Box::new(openai_responses::ResponsesReader::new(input)),
-            Self::Anthropic => Box::new(anthropic::AnthropicReader::new(input)),
-        }
-    }
-}
-
-/// The name that a schema has on the wire.
-pub(super) const SCHEMA_NAME: &str = "reply";
-
-/// A schema as both of OpenAI's formats take it.
-pub(super) fn named_schema(schema: &Value) -> Value {
-    json!({"name": SCHEMA_NAME, "schema": schema, "strict": is_strict(schema)})
-}
-
-/// Whether a schema can be held to strictly: in every object all properties are required and no
-/// others are allowed. A server refuses to be strict about any other.
-pub(super) fn is_strict(schema: &Value) -> bool {
-    match schema {
-        Value::Object(map) => {
-            let properties = map.get("properties").and_then(Value::as_object);
-            let required = map.get("required").and_then(Value::as_array);
-            let is_required = |name: &String| {
-                required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)))
-            };
-            let is_object = properties.is_some()
-                || map.get("type").is_some_and(|kind| kind.as_str() == Some("object"));
-            let is_closed = map.get("additionalProperties") == Some(&Value::Bool(false))
-                && properties.is_some_and(|all| all.keys().all(is_required));
-            (!is_object || is_closed) && map.values().all(is_strict)
-        }
-        Value::Array(items) => items.iter().all(is_strict),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_closed_schema_is_held_to_strictly() {
-        let closed = json!({"type": "object", "properties": {"a": {"type": "string"}},
-            "required": ["a"], "additionalProperties": false});
-        assert!(is_strict(&closed));
-        assert!(is_strict(&json!({"type": "array", "items": closed})));
-        for (field, value) in [
-            ("required", json!([])),
-            ("additionalProperties", json!(true)),
-            ("properties", json!({"a": {"type": "object"}})),
-        ] {
-            let mut open = closed.clone();
-            open[field] = value;
-            assert!(!is_strict(&open), "{open}");
-        }
     }
 }

@@ -4,12 +4,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::agents::models::dialect::{Heard, Piece, Reader, named_schema};
 use crate::agents::models::errors;
 use crate::agents::models::fault::ModelFault;
 use crate::agents::models::names;
 use crate::agents::models::prompt::{Item, prompt};
+use crate::agents::models::reader::{Heard, Piece, Reader};
 use crate::agents::models::reply_accumulator::{self, Gathered, number, text};
+use crate::agents::models::reply_schema::named_schema;
 use crate::agents::models::settings::Settings;
 use crate::kernel::{AgentInput, Reply, ToolCall, ToolOffer, Usage, readable};
 

@@ -5,12 +5,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::agents::models::dialect::{Heard, Piece, Reader, is_strict, named_schema};
 use crate::agents::models::errors;
 use crate::agents::models::fault::{Code, ModelFault};
 use crate::agents::models::names;
 use crate::agents::models::prompt::{Item, prompt};
+use crate::agents::models::reader::{Heard, Piece, Reader};
 use crate::agents::models::reply_accumulator::{self, Gathered, number, text};
+use crate::agents::models::reply_schema::{is_strict, named_schema};
 use crate::agents::models::settings::Settings;
 use crate::kernel::{AgentInput, Reply, ToolCall, ToolOffer, Usage};
 

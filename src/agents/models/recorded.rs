@@ -15,8 +15,9 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::agents::models::dialect::{Dialect, Piece};
+use crate::agents::models::dialect::Dialect;
 use crate::agents::models::fault::{Code, ModelFault};
+use crate::agents::models::reader::Piece;
 use crate::agents::models::settings::{Settings, Wrong};
 use crate::kernel::{AgentInput, Reply, Usage, digest};
 

@@ -5,8 +5,8 @@
 
 use futures::{FutureExt as _, Stream, StreamExt as _};
 
-use crate::agents::models::dialect::{Heard, Piece, Reader};
 use crate::agents::models::fault::{Code, ModelFault};
+use crate::agents::models::reader::{Heard, Piece, Reader};
 use crate::kernel::{AgentInput, Reply};
 use crate::ports::DeltaSink;
 

@@ -1,4 +1,4 @@
-//! Card: what a workflow says of itself as an agent, and how caches may keep it.
+//! Card: what a workflow says of itself as an agent, where it is reached, and how caches may keep it.
 //!
 //! There are two. A gRPC address is dialled as it stands, `host:port`, and some clients refuse a card of
 //! which any address is no URL of the card's own origin; so one card names what goes by HTTP, which every
@@ -11,10 +11,13 @@ use axum::http::{HeaderMap, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::api::a2a::A2a;
 use crate::api::a2a::errors::{Outcome, Problem};
 use crate::api::a2a::mapping::REQUESTS_EXTENSION;
 use crate::api::a2a::reading::INPUT_MODES;
-use crate::api::a2a::{A2a, v03};
+use crate::api::a2a::v03::card as older;
+use crate::api::a2a::version::PROTOCOL;
+use crate::api::host;
 use crate::engine::Entry;
 use crate::kernel::{Millis, digest};
 use crate::wire::a2a::{
@@ -22,8 +25,6 @@ use crate::wire::a2a::{
     SecurityScheme, Skill, StringList,
 };
 
-/// The version of the protocol that is spoken.
-pub(super) const PROTOCOL: &str = "1.0";
 /// A card changes when the server starts anew; a client may look once an hour.
 const CACHE: &str = "public, max-age=3600";
 const BEARER: &str = "bearer";
@@ -118,7 +119,7 @@ fn plain(a2a: &A2a, agent: &Entry, path: Option<&str>, base: &str, names: Names)
     }
     if a2a.settings.v03 {
         let by_grpc = (names == Names::All && path.is_none()).then_some(authority);
-        supported_interfaces.extend(v03::interfaces(&url, by_grpc));
+        supported_interfaces.extend(older::interfaces(&url, by_grpc));
     }
     let skill = Skill {
         id: name.clone(),
@@ -168,10 +169,41 @@ fn security(wants_key: bool) -> (BTreeMap<&'static str, SecurityScheme>, Vec<Sec
     (schemes, vec![required])
 }
 
+/// Where clients reach this server, as a URL without a path: as it was told, as this machine calls
+/// itself, or where it listens. Never by a name of the caller's choice: a card may be signed, and whoever
+/// has one that points at them could show it around (M7).
+pub(super) fn base(a2a: &A2a, host: Option<&str>) -> Outcome<String> {
+    if let Some(url) = &a2a.settings.public_url {
+        return Ok(url.trim_end_matches('/').to_owned());
+    }
+    let host = nameable(host)?;
+    if host::is_loopback(host) {
+        return Ok(format!("http://{host}"));
+    }
+    match a2a.settings.listen.filter(|listen| !listen.ip().is_unspecified()) {
+        Some(listen) => Ok(format!("http://{listen}")),
+        None => Err(Problem::invalid(
+            "host",
+            "a card names this server as it was told to, not as its caller calls it; start it with \
+             `--public-url`",
+        )),
+    }
+}
+
+/// A host's name, if it is one: it goes into cards.
+fn nameable(host: Option<&str>) -> Outcome<&str> {
+    let is_plain = |host: &&str| {
+        !host.is_empty()
+            && host.bytes().all(|c| c.is_ascii_alphanumeric() || b".-_:[]".contains(&c))
+    };
+    host.filter(is_plain)
+        .ok_or_else(|| Problem::invalid("host", "expected a host's name, with or without a port"))
+}
+
 /// A card as clients read it: of both versions, where both are spoken.
 pub(super) fn json(a2a: &A2a, card: &AgentCard) -> Value {
     let json = serde_json::to_value(card).unwrap_or_default();
-    if a2a.settings.v03 { v03::merged(card, json) } else { json }
+    if a2a.settings.v03 { older::merged(card, json) } else { json }
 }
 
 /// The card as a page, or that the one the caller has is still good.

@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use crate::api::Shown;
 use crate::api::a2a::core::{Caller, Core, TaskStream};
 use crate::api::a2a::errors::{Outcome, Problem};
-use crate::api::a2a::{A2a, card, http, proto};
+use crate::api::a2a::{A2a, card, proto, version};
 use crate::api::envelope::Authority;
 use crate::wire::a2a as json;
 use crate::wire::lf as pb;
@@ -32,7 +32,7 @@ impl A2aService {
     fn caller<T>(&self, request: &Request<T>, tenant: &str) -> Result<Caller, Status> {
         let caller = || {
             let caller = caller(&self.a2a.core, request, tenant)?;
-            http::check_version(given(request, "a2a-version"))?;
+            version::check(given(request, "a2a-version"))?;
             Ok(caller)
         };
         caller().map_err(no)
@@ -55,7 +55,7 @@ pub(super) fn given<'a, T>(request: &'a Request<T>, name: &str) -> Option<&'a st
 /// Where the caller reaches this server, as a URL without a path.
 pub(super) fn base<T>(a2a: &A2a, request: &Request<T>) -> Outcome<String> {
     let called = request.extensions().get::<Authority>();
-    http::base(a2a, called.map(|Authority(name)| name.as_str()))
+    card::base(a2a, called.map(|Authority(name)| name.as_str()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]

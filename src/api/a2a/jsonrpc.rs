@@ -5,8 +5,9 @@ use axum::http::{Method, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::api::a2a::answer::{Answer, json, once, sse, stream, value};
+use crate::api::a2a::call::Call;
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
-use crate::api::a2a::http::{Answer, Call, json, once, sse, stream, value};
 use crate::api::a2a::{A2a, v03};
 use crate::wire::a2a::StreamResponse;
 

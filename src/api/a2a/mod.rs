@@ -3,6 +3,8 @@
 //! One core, and thin bindings around it: JSON-RPC, HTTP+JSON, gRPC. Protocol 1.0, and 0.3 behind a
 //! switch. The core speaks `wire::a2a`; a binding reads a call into it and writes its outcome, and decides nothing.
 
+mod answer;
+mod call;
 mod card;
 mod core;
 pub(in crate::api) mod errors;
@@ -17,6 +19,7 @@ mod reading;
 mod rest;
 mod signature;
 mod v03;
+mod version;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

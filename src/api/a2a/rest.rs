@@ -6,9 +6,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::api::a2a::A2a;
+use crate::api::a2a::answer::{self, Answer, sse, stream, value};
+use crate::api::a2a::call::Call;
 use crate::api::a2a::core::Caller;
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
-use crate::api::a2a::http::{self, Answer, Call, sse, stream, value};
 use crate::wire::a2a::{
     CancelTask, GetPushConfig, GetTask, ListPushConfigs, ListTasks, PushConfig, SendMessage,
     StreamResponse, SubscribeToTask,
@@ -26,7 +27,7 @@ pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
         call.media_type() == JSON || (accepts.contains(JSON) && !accepts.contains(A2A_JSON));
     let media_type = if is_plain { JSON } else { A2A_JSON };
     match Box::pin(perform(a2a, &call)).await {
-        Ok(Answer::Value(body)) => http::json(200, media_type, &body),
+        Ok(Answer::Value(body)) => answer::json(200, media_type, &body),
         Ok(Answer::Stream(stream)) => sse(stream, bare),
         Err(problem) => refused(&problem),
     }
@@ -34,7 +35,7 @@ pub(super) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
 
 /// A no.
 pub(super) fn refused(problem: &Problem) -> Response<Body> {
-    http::json(problem.http(), JSON, &problem.to_rest())
+    answer::json(problem.http(), JSON, &problem.to_rest())
 }
 
 fn bare(told: Outcome<StreamResponse>) -> Value {

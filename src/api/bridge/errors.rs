@@ -1,16 +1,19 @@
 //! Errors: every no of the HTTP door, in the shape that OpenAI's clients read.
 
 use axum::body::Body;
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::{IntoResponse, Response as Answered};
 use serde_json::{Value, json};
 use tonic_types::StatusExt as _;
 
-use crate::api::bridge::http;
+use crate::api::bridge::json_body::json as json_body;
 use crate::api::status;
 use crate::engine::EngineError;
 use crate::kernel::Refusal;
 use crate::kernel::strict::Misread;
+
+/// A header's no.
+const FALSE: HeaderValue = HeaderValue::from_static("false");
 
 /// A no, on its way to a caller.
 #[derive(Debug, Clone)]
@@ -172,10 +175,10 @@ impl From<Refusal> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Answered {
-        let mut response: Response<Body> = http::json(self.status, &self.body());
+        let mut response: Response<Body> = json_body(self.status, &self.body());
         if self.status == StatusCode::CONFLICT {
             // OpenAI's SDKs take a conflict for a lock and try again; ours stays one.
-            response.headers_mut().insert("x-should-retry", http::FALSE);
+            response.headers_mut().insert("x-should-retry", FALSE);
         }
         response
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderMap, Method, Response, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response as Answered};
 use serde_json::Value;
@@ -13,16 +13,13 @@ use serde_json::Value;
 use crate::api::bridge::Bridge;
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::id::Dialect;
+use crate::api::bridge::json_body::json;
 use crate::api::bridge::stream::{Line, Lines};
 use crate::api::{MESSAGE_BYTES_MAX, Shown};
 use crate::kernel::{Principal, strict};
 
 /// A stream that says nothing is kept open by a comment; proxies cut silence after a minute or so.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// A header's no.
-pub(super) const FALSE: HeaderValue = HeaderValue::from_static("false");
-/// Nothing here may be kept by a cache on the way.
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// A call from somebody who was admitted.
 #[derive(Debug)]
@@ -146,19 +143,6 @@ impl IntoResponse for Reply {
             Self::Events(lines) => sse(lines),
         }
     }
-}
-
-/// A response with a JSON body.
-pub(super) fn json(status: StatusCode, body: &Value) -> Response<Body> {
-    let mut response = Response::new(Body::from(body.to_string()));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, NO_STORE);
-    if status == StatusCode::UNAUTHORIZED {
-        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
-    response
 }
 
 /// Server-sent events. They are made as the caller reads them and buffered nowhere: one that stops

@@ -17,6 +17,7 @@ mod heartbeat;
 mod http;
 mod id;
 mod item;
+mod json_body;
 mod live;
 mod object;
 mod openapi;

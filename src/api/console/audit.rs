@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, Response};
 use maud::{Markup, html};
 
 use crate::api::console::page::{Trouble, View};
-use crate::api::console::request_context::Visit;
+use crate::api::console::visit::Visit;
 use crate::api::console::{listing, text, value};
 use crate::api::receipts;
 use crate::engine::{AuditEntry, AuditFilter};

@@ -1,8 +1,9 @@
 //! Flow: from one request to the next, within the list that somebody came from: its filters are kept, what they put off is
 //! passed over, and what is for others to decide is not offered.
 
+use crate::api::console::fields::Fields;
 use crate::api::console::page::Trouble;
-use crate::api::console::request_context::{Fields, Visit};
+use crate::api::console::visit::Visit;
 use crate::engine::{InboxFilter, OpenRequest};
 use crate::kernel::{Kind, RequestId};
 

@@ -5,8 +5,8 @@ use axum::http::Response;
 use maud::{Markup, html};
 
 use crate::api::console::page::{self, Trouble};
-use crate::api::console::request_context::Visit;
 use crate::api::console::text;
+use crate::api::console::visit::Visit;
 use crate::engine::{CheckpointView, ForkRequest};
 use crate::kernel::{Event, Recorded, Run};
 

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::api::console::page::{Trouble, View};
-use crate::api::console::request_context::Visit;
+use crate::api::console::visit::Visit;
 use crate::api::console::{flow, listing, text, together, welcome};
 use crate::engine::{InboxFilter, OpenRequest};
 use crate::kernel::{Kind, Millis, Question, readable};

@@ -1,8 +1,8 @@
-//! Listing: what the lists share: the mark of a status, a page's end, a filter's fields.
+//! Listing: what the lists share: the mark of a status, the way to a session, a page's end, a filter's fields.
 
 use maud::{Markup, html};
 
-use crate::api::console::{sessions, text};
+use crate::api::console::text;
 use crate::kernel::{Kind, Millis};
 use crate::ports::{Head, HeadStatus};
 
@@ -41,11 +41,16 @@ pub(super) fn run_row(head: &Head, now: Millis) -> Markup {
                 }
             }
             td { a.mono href={ "/console/runs/" (head.run) } title=(head.run) { (text::short(head.run.as_str())) } }
-            td { a.mono href={ "/console/sessions/" (sessions::encoded(head.session.as_str())) } title=(head.session) { (text::shown(&text::short(head.session.as_str()))) } }
+            td { a.mono href={ "/console/sessions/" (encoded(head.session.as_str())) } title=(head.session) { (text::shown(&text::short(head.session.as_str()))) } }
             td { (head.owner) }
             td { (text::ago(head.updated_at, now)) }
         }
     }
+}
+
+/// A session's id as a part of a path: a caller may have brought any visible character.
+pub(super) fn encoded(id: &str) -> String {
+    percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
 /// A table of runs.

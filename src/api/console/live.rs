@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::api::console::page::Trouble;
-use crate::api::console::request_context::Visit;
+use crate::api::console::visit::Visit;
 use crate::engine::{EngineError, InboxHints, Until, Watch};
 
 /// Changes within this time are one: a page need not be drawn more often than eyes follow.

@@ -6,7 +6,7 @@ use axum::http::Response;
 use maud::{Markup, html};
 
 use crate::api::console::page::{Trouble, View};
-use crate::api::console::request_context::Visit;
+use crate::api::console::visit::Visit;
 use crate::api::console::{listing, text};
 use crate::engine::AuditFilter;
 use crate::ports::Logged;

@@ -11,6 +11,7 @@
 mod audit;
 mod consequences;
 mod conversation;
+mod fields;
 mod flow;
 mod forks;
 mod form;
@@ -35,6 +36,7 @@ mod timeline;
 mod together;
 mod tree;
 mod value;
+mod visit;
 mod welcome;
 mod whereabouts;
 mod workflows;
@@ -50,8 +52,8 @@ use axum::routing::any;
 use crate::api::Doorkeeper;
 use crate::engine::Engine;
 use page::Trouble;
-use request_context::Visit;
 pub use sign_in::{PASS_SECONDS, pass};
+use visit::Visit;
 
 /// The console over an engine.
 #[derive(Debug, Clone)]

@@ -6,8 +6,8 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use maud::{DOCTYPE, Markup, html};
 
-use crate::api::console::request_context::Visit;
 use crate::api::console::text;
+use crate::api::console::visit::Visit;
 use crate::engine::{EngineError, InboxFilter};
 use crate::kernel::{Refusal, digest};
 use crate::ports::Fault;

@@ -7,10 +7,8 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::api::console::page::{self, Trouble, View};
-use crate::api::console::request_context::Visit;
-use crate::api::console::{
-    conversation, forks, graph, listing, sessions, text, timeline, tree, value,
-};
+use crate::api::console::visit::Visit;
+use crate::api::console::{conversation, forks, graph, listing, text, timeline, tree, value};
 use crate::kernel::{Event, Halt, Halts, Millis, Recorded, Run, Status, halt};
 use crate::ports::Head;
 
@@ -183,7 +181,7 @@ fn facts(run: &Run, head: &Head, now: Millis) -> Markup {
                 div { dt { "Started" } dd { (text::time(run.started_at)) } }
                 div { dt { "Last change" } dd { (text::ago(run.updated_at, now)) } }
                 div { dt { "Owner" } dd { (run.owner) } }
-                div { dt { "Session" } dd.mono { a href={ "/console/sessions/" (sessions::encoded(run.session.as_str())) } { (text::shown(run.session.as_str())) } } }
+                div { dt { "Session" } dd.mono { a href={ "/console/sessions/" (listing::encoded(run.session.as_str())) } { (text::shown(run.session.as_str())) } } }
                 div { dt { "Workflow" } dd { a href={ "/console/workflows/" (run.workflow.name) } { (run.workflow.name) } " " span.mono.quiet { (text::short(&run.definition)) } } }
                 @if let Some((from, version)) = &run.forked_from {
                     div { dt { "Forked from" } dd.mono { a href={ "/console/runs/" (from) } { (text::short(from.as_str())) } " at " (version) } }

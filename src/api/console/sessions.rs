@@ -5,7 +5,7 @@ use axum::http::Response;
 use maud::{Markup, html};
 
 use crate::api::console::page::{Trouble, View};
-use crate::api::console::request_context::Visit;
+use crate::api::console::visit::Visit;
 use crate::api::console::{inbox, listing, text, welcome};
 use crate::engine::{InboxFilter, SessionView};
 use crate::kernel::{Millis, readable};
@@ -64,7 +64,7 @@ fn table(views: &[(&SessionView, String)], now: Millis) -> Markup {
                 @let open: usize = view.runs.iter().map(|run| run.questions.len()).sum();
                 tr {
                     td.wide {
-                        a href={ "/console/sessions/" (encoded(view.row.session.as_str())) } {
+                        a href={ "/console/sessions/" (listing::encoded(view.row.session.as_str())) } {
                             @if words.is_empty() { "A session" } @else { (text::shown(words)) }
                         }
                         div.mono.quiet.cut { (text::shown(view.row.session.as_str())) }
@@ -103,9 +103,4 @@ pub(super) async fn one(visit: &Visit, id: &str) -> Result<Response<Body>, Troub
         }
     };
     Ok(View::new(format!("Session {}", text::short(id)), "sessions", body).respond(visit).await)
-}
-
-/// A session's id as a part of a path: a caller may have brought any visible character.
-pub(super) fn encoded(id: &str) -> String {
-    percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

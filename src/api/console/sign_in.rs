@@ -6,7 +6,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use maud::{Markup, html};
 
-use crate::api::console::request_context::{Fields, Visit};
+use crate::api::console::fields::Fields;
+use crate::api::console::visit::Visit;
 use crate::api::console::{Inner, page};
 use crate::kernel::Refusal;
 

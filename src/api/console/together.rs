@@ -8,7 +8,7 @@ use maud::html;
 use serde_json::json;
 
 use crate::api::console::page::{self, Trouble, View};
-use crate::api::console::request_context::Visit;
+use crate::api::console::visit::Visit;
 use crate::api::console::{text, value};
 use crate::engine::{AnswerRequest, OpenRequest};
 use crate::kernel::oversight::chars;

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::api::console::request_context::Visit;
 use crate::api::console::text;
+use crate::api::console::visit::Visit;
 use crate::kernel::Act;
 
 /// The smallest of the examples: it asks one question.

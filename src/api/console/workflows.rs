@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::console::form::{self, Complaints, ROOT, Sheet};
 use crate::api::console::page::{self, Trouble, View};
-use crate::api::console::request_context::Visit;
+use crate::api::console::visit::Visit;
 use crate::api::console::{graph, text};
 use crate::engine::{EngineError, Entry, StartRequest};
 use crate::kernel::Refusal;

@@ -6,6 +6,7 @@
 mod cancel;
 mod draw;
 mod drive;
+mod lines;
 mod model;
 mod overlay;
 mod pipe;

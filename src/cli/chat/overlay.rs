@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::app::counted;
 use crate::cli::answer;
-use crate::cli::chat::draw::{input, wrapped};
+use crate::cli::chat::lines::{input, wrapped};
 use crate::cli::chat::model::Model;
 use crate::cli::filling::Filling;
 use crate::cli::render::{self, subject};

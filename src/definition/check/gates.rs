@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use crate::definition::check::people::Whom;
 use crate::definition::check::{Asked, Check};
 use crate::definition::conditions::JudgeFile;
-use crate::definition::file::LengthOfTime;
 use crate::definition::gates::GateFile;
 use crate::definition::mcp;
 use crate::definition::source::under;
+use crate::definition::time::LengthOfTime;
 use crate::kernel::{ANY, Kind, Origin, duration_ms};
 
 impl Check<'_> {

@@ -2,7 +2,8 @@
 
 use crate::definition::check::people::Whom;
 use crate::definition::check::{Asked, Check, question};
-use crate::definition::file::{HumanFile, OnTimeoutFile, OptionFile};
+use crate::definition::human::{HumanFile, OptionFile};
+use crate::definition::patience::OnTimeoutFile;
 use crate::definition::people::{ApproversFile, ExcludedFile, StageFile};
 use crate::definition::source::under;
 use crate::kernel::{Kind, Origin};

@@ -19,16 +19,15 @@ use serde_json::Value;
 
 use crate::definition::budgets::OnExceededFile;
 use crate::definition::compile::model_of;
-use crate::definition::file::{
-    AgentFile, HumanInputFile, LengthOfTime, OnTimeoutFile, PatternName, RetryFile, ToolFile,
-    WorkflowFile,
-};
+use crate::definition::file::{AgentFile, HumanInputFile, PatternName, ToolFile, WorkflowFile};
 use crate::definition::limits::NAME_CHARS_MAX;
 use crate::definition::mcp;
-use crate::definition::patterns;
+use crate::definition::patience::OnTimeoutFile;
 use crate::definition::problem::Problem;
+use crate::definition::retry::RetryFile;
 use crate::definition::source::{Source, under};
 use crate::definition::sub::Subs;
+use crate::definition::time::LengthOfTime;
 use crate::kernel::expression::{Known, Type};
 use crate::kernel::graph::Program;
 use crate::kernel::secret;
@@ -74,7 +73,20 @@ pub(super) fn program(source: &Source, file: &WorkflowFile, subs: &Subs) -> Opti
     match (&file.graph, &file.plan_execute) {
         (Some(graph), _) => Some(check.graph(graph)),
         (None, Some(terms)) => check.plan_execute(terms),
-        (None, None) => patterns::program(file),
+        (None, None) => in_short(file),
+    }
+}
+
+/// The program of a file whose pattern is a graph in short.
+fn in_short(file: &WorkflowFile) -> Option<Program> {
+    match file.pattern {
+        PatternName::Concurrent => file.concurrent.as_ref()?.program(),
+        PatternName::GroupChat => file.group_chat.as_ref()?.program(),
+        PatternName::Sequential
+        | PatternName::Coordinator
+        | PatternName::Handoff
+        | PatternName::PlanExecute
+        | PatternName::Graph => None,
     }
 }
 

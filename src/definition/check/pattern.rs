@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::definition::check::{Asked, Check, question};
-use crate::definition::file::{CoordinatorFile, HumanFile, PatternName, StepFile};
+use crate::definition::file::{CoordinatorFile, PatternName, StepFile};
 use crate::definition::gates::GateFile;
 use crate::definition::handoffs::{AfterWorkFile, END, HandoffFile, HandoffToFile, USER};
+use crate::definition::human::HumanFile;
 use crate::definition::source::under;
 use crate::kernel::expression::Type;
 use crate::kernel::{Kind, Origin};

@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::definition::check::literal::literals;
-use crate::definition::file::{HumanFile, HumanInputFile, PatternName, WorkflowFile};
+use crate::definition::compile;
+use crate::definition::file::{HumanInputFile, PatternName, WorkflowFile};
 use crate::definition::graph::{Mode, NodeFile};
+use crate::definition::human::HumanFile;
 use crate::definition::mcp;
 use crate::definition::problem::Problem;
 use crate::definition::source::{Source, under};
@@ -20,7 +22,7 @@ const SCRIPTED: &str = "scripted";
 
 /// What is worth a second look in a file that is right, in the order of its lines.
 pub(in crate::definition) fn warnings(source: &Source, file: &WorkflowFile) -> Vec<Problem> {
-    let gates = file.gates.iter().map(|gate| gate.compile(file)).collect();
+    let gates = compile::gates(file);
     let tools = mcp::tools(file).into_iter().collect();
     let mut look = Look { source, file, gates, tools, warnings: Vec::new() };
     look.ignored();

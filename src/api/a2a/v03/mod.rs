@@ -3,24 +3,25 @@
 //!
 //! JSON-RPC has shapes of its own (`shape`); HTTP+JSON is the JSON of the messages of gRPC (`proto`).
 
+pub(super) mod card;
 mod grpc;
 mod proto;
 mod rest;
 mod shape;
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::api::a2a::A2a;
+use crate::api::a2a::answer::{Answer, stream};
+use crate::api::a2a::call::Call;
 use crate::api::a2a::core::{Caller, Core, TaskStream};
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
-use crate::api::a2a::http::{Answer, Call, stream};
 use crate::api::a2a::v03::shape::{
     message_out, push_in, push_named, push_out, send_message, task_out,
 };
 use crate::wire::a2a::{
-    AgentCard, CancelTask, GetTask, Interface, ListPushConfigs, SendMessageResponse,
-    SubscribeToTask, TaskState,
+    CancelTask, GetTask, ListPushConfigs, SendMessageResponse, SubscribeToTask, TaskState,
 };
 
 pub use grpc::OlderService;
@@ -162,43 +163,6 @@ fn is_last(state: TaskState, stays: bool) -> bool {
         | TaskState::Working
         | TaskState::AuthRequired => false,
     }
-}
-
-/// The interfaces of this version. A gRPC address has neither path nor, here, tenant: there only the
-/// root's agent is reached. It is told as this version's SDKs dial it: without a scheme.
-pub(super) fn interfaces(url: &str, by_grpc: Option<&str>) -> Vec<Interface> {
-    let interface = |url: &str, protocol_binding| Interface {
-        url: url.to_owned(),
-        protocol_binding,
-        tenant: String::new(),
-        protocol_version: VERSION,
-    };
-    let by_http = [interface(url, "JSONRPC"), interface(url, "HTTP+JSON")];
-    by_http.into_iter().chain(by_grpc.map(|address| interface(address, "GRPC"))).collect()
-}
-
-/// A card that clients of either version can read.
-pub(super) fn merged(card: &AgentCard, mut json: Value) -> Value {
-    let mut older = card.supported_interfaces.iter().filter(|one| one.protocol_version == VERSION);
-    let Some(first) = older.next() else { return json };
-    let others = older.map(|one| json!({"url": one.url, "transport": one.protocol_binding}));
-    json["additionalInterfaces"] = others.collect();
-    json["url"] = json!(first.url);
-    json["preferredTransport"] = json!(first.protocol_binding);
-    json["protocolVersion"] = json!(PROTOCOL);
-    json["supportsAuthenticatedExtendedCard"] = json!(card.capabilities.extended_agent_card);
-    if let Some(schemes) = json.get_mut("securitySchemes").and_then(Value::as_object_mut) {
-        let mut required = Map::new();
-        for (name, scheme) in schemes {
-            let said = scheme.pointer("/httpAuthSecurityScheme/description").cloned();
-            scheme["description"] = said.unwrap_or_default();
-            scheme["type"] = json!("http");
-            scheme["scheme"] = json!("Bearer");
-            required.insert(name.clone(), json!([]));
-        }
-        json["security"] = json!([required]);
-    }
-    json
 }
 
 fn typed<T: DeserializeOwned>(params: Value) -> Outcome<T> {

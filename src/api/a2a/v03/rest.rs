@@ -6,9 +6,10 @@ use prost::Message;
 use serde_json::{Value, json};
 
 use crate::api::a2a::A2a;
+use crate::api::a2a::answer::{self, sse};
+use crate::api::a2a::call::Call;
 use crate::api::a2a::core::{Caller, TaskStream};
 use crate::api::a2a::errors::{Kind, Outcome, Problem};
-use crate::api::a2a::http::{self, Call, sse};
 use crate::api::a2a::rest::{no_page, number, refused};
 use crate::api::a2a::v03::{check_version, not_configured, older, proto, resubscribe};
 use crate::wire::a2a::{CancelTask, GetPushConfig, GetTask, ListPushConfigs, SubscribeToTask};
@@ -27,7 +28,7 @@ enum Told {
 /// Answers one call.
 pub(in crate::api::a2a) async fn answer(a2a: &A2a, call: Call) -> Response<Body> {
     match Box::pin(perform(a2a, &call)).await {
-        Ok(Told::Value(body)) => http::json(200, JSON, &body),
+        Ok(Told::Value(body)) => answer::json(200, JSON, &body),
         Ok(Told::Stream(stream, stays)) => sse(stream, move |told| {
             let told =
                 told.and_then(|told| written("a2a.v1.StreamResponse", &proto::event(told, stays)));

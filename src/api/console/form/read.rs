@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Number, Value};
 
+use crate::api::console::fields::Fields;
 use crate::api::console::form::{ITEMS_MAX, member};
-use crate::api::console::request_context::Fields;
 use crate::api::form::{Shape, resolved};
 use crate::kernel::strict;
 

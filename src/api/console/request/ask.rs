@@ -3,9 +3,9 @@
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use crate::api::console::fields::Fields;
 use crate::api::console::form::{self, Complaints, ROOT, Shape, member, resolved};
 use crate::api::console::request::Draft;
-use crate::api::console::request_context::Fields;
 use crate::kernel::schema::alone;
 use crate::kernel::{Choice, Kind, Origin, Question, Verb, strict};
 

@@ -8,8 +8,8 @@ use crate::api::console::form::{ROOT, Shape, Sheet, label, member, resolved};
 use crate::api::console::request::ask::{Ask, Deed, EDITS, Member, why_sealed};
 use crate::api::console::request::verbs::{key, look, spelled};
 use crate::api::console::request::{Case, Draft, reading, review};
-use crate::api::console::request_context::Visit;
 use crate::api::console::text;
+use crate::api::console::visit::Visit;
 use crate::kernel::Verb;
 
 /// Choices beyond this many are a list to open.

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::api::console::form::Complaints;
 use crate::api::console::page::{self, Trouble, View};
-use crate::api::console::request_context::Visit;
+use crate::api::console::visit::Visit;
 use crate::api::console::{audit, flow, text};
 use crate::engine::{AnswerRequest, EngineError};
 use crate::kernel::{

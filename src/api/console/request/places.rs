@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use crate::api::console::flow::{self, Near};
 use crate::api::console::page::{self, Trouble};
 use crate::api::console::request::{Case, Draft, load, shown};
-use crate::api::console::request_context::Visit;
 use crate::api::console::text;
+use crate::api::console::visit::Visit;
 use crate::engine::EngineError;
 use crate::kernel::{Holder, Refusal, Span, duration_ms};
 

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::api::console::request::Case;
-use crate::api::console::request_context::Visit;
+use crate::api::console::visit::Visit;
 use crate::kernel::oversight::chars;
 use crate::kernel::{Question, Seen, Verb};
 

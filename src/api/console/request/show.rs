@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use crate::api::console::page;
 use crate::api::console::request::{Case, Draft, Ended, form, places, reading};
-use crate::api::console::request_context::Visit;
-use crate::api::console::{consequences, conversation, flow, listing, sessions, text, value};
+use crate::api::console::visit::Visit;
+use crate::api::console::{consequences, conversation, flow, listing, text, value};
 use crate::kernel::{Act, Admission, Closing, Origin, Question, Refusal, Subject, bars, halt};
 
 /// Messages before the question that are shown with it.
@@ -274,7 +274,7 @@ fn fine_print(visit: &Visit, case: &Case) -> Markup {
                 div { dt { "Request" } dd.mono { (case.id) } }
                 div { dt { "Run" } dd.mono { (to_run(visit, case, &html! { (case.run.id) })) } }
                 div { dt { "Session" } dd.mono {
-                    @if sees_run(visit, case) { a href={ "/console/sessions/" (sessions::encoded(case.run.session.as_str())) } { (text::shown(case.run.session.as_str())) } }
+                    @if sees_run(visit, case) { a href={ "/console/sessions/" (listing::encoded(case.run.session.as_str())) } { (text::shown(case.run.session.as_str())) } }
                     @else { (text::shown(case.run.session.as_str())) }
                 } }
                 div { dt { "Owner" } dd { (case.run.owner) } }

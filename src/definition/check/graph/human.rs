@@ -2,8 +2,8 @@
 
 use crate::definition::check::Check;
 use crate::definition::check::graph::type_of;
-use crate::definition::file::{HumanFile, OptionFile};
-use crate::definition::graph::{NodeFile, OptionsFromFile};
+use crate::definition::graph::NodeFile;
+use crate::definition::human::{HumanFile, OptionFile, OptionsFromFile};
 use crate::definition::source::under;
 use crate::kernel::Kind;
 use crate::kernel::expression::{Known, Type};

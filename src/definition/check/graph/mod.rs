@@ -110,7 +110,7 @@ impl<'a> Check<'a> {
             id: id.to_owned(),
             task,
             skip_if,
-            retry: node.retry.as_ref().map(crate::definition::file::RetryFile::compile),
+            retry: node.retry.as_ref().map(crate::definition::retry::RetryFile::compile),
             timeout_ms: timeout.and_then(|time| crate::kernel::duration_ms(&time.0)),
             critical: node.critical.unwrap_or(true),
             gate,

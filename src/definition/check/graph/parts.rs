@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::definition::check::{Asked, Check};
-use crate::definition::compile::patience;
 use crate::definition::graph::{Mode, PhaseGateFile};
+use crate::definition::patience::patience;
 use crate::definition::people::{ApproversFile, AssuranceFile, ExcludedFile};
 use crate::definition::source::under;
 use crate::kernel::expression::{Expression, Form, Known, Template, Type, Wrong};
