@@ -65,13 +65,17 @@ impl Heads {
     }
 
     /// The log goes on from whatever it holds: what was signed of it counts no more, and that it is this key's stays known.
+    /// What cannot be read is given up with it: it is why somebody says so.
     pub(super) fn forget(&self, origin: &str) -> Result<(), Fault> {
         if let Some(path) = &self.before
-            && all(path)?.contains_key(origin)
+            && all(path).is_ok_and(|heads| heads.contains_key(origin))
         {
             change(path, |heads| drop(heads.remove(origin)))?;
         }
-        self.keep(origin, "")
+        let Some(path) = &self.own else { return Ok(()) };
+        let mut heads = all(path).unwrap_or_default();
+        heads.insert(origin.to_owned(), String::new());
+        write(path, &heads).map_err(|error| wrong(path, &error))
     }
 }
 

@@ -86,6 +86,7 @@ impl House {
         let heed = move |keys: Option<&Keys>| {
             people::warn(&settings, keys);
             let now = clock.now();
+            people::warn_early(keys, now);
             let operator = people::operator(&settings, keys, now);
             let posture = Posture::of(&settings, &operator, keys, now);
             engine.operate(operator);

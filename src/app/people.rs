@@ -25,6 +25,20 @@ pub(super) fn warn(config: &Config, keys: Option<&Keys>) {
     }
 }
 
+/// Warns of keys that are not made yet, by the clock that words are said by: one that is ahead made them.
+pub(super) fn warn_early(keys: Option<&Keys>, now: Millis) {
+    for key in keys.into_iter().flat_map(Keys::list) {
+        if since(std::iter::once(key)) > now {
+            tracing::warn!(
+                key = key.name,
+                created = key.created,
+                "this key was made at a time that is still to come: a vote that is given with it counts only if it is given \
+                 then; make it anew, by a clock that is right"
+            );
+        }
+    }
+}
+
 /// Refuses keys of services that are called like a person whom the settings name: nobody could tell from the
 /// trail who spoke.
 pub(super) fn refuse_confusion(config: &Config, keys: Option<&Keys>) -> Result<(), KeysError> {

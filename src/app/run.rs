@@ -44,6 +44,7 @@ pub async fn serve(
         }
     };
     people::warn(&config, keys.as_ref());
+    people::warn_early(keys.as_ref(), world.clock.now());
     let bound = async {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;

@@ -173,9 +173,12 @@ pub(super) async fn attest(
     let key = match signatory(config, journal).await? {
         Signatory::Here(signer) => {
             let signs = engine.attest_with(signer, before(config)?).await;
-            let signs = signs.map_err(|error| match error {
-                EngineError::Fault(fault) => AppError::Fault(fault),
-                error => AppError::Unsettled(error),
+            let signs = signs.map_err(|error| {
+                if let EngineError::Fault(fault) = error {
+                    AppError::Fault(fault)
+                } else {
+                    AppError::Unsettled(error)
+                }
             })?;
             agreed(config, &signs)?.clone()
         }

@@ -55,7 +55,15 @@ impl Engine {
                 tracing::warn!(%fault, "whether the log holds what was signed could not be told");
                 return Ok(Vec::new());
             }
-            read => read?,
+            // Given up all the same: nobody knows what it was.
+            Err(fault) => {
+                tracing::warn!(%fault, "what is kept beside the key cannot be read, and is forgotten");
+                let Some((_, origin, _)) = self.inner.attesting.signer.get() else {
+                    return Err(fault);
+                };
+                vec![KeptHead { origin: origin.clone(), leaves: 0, root: "none".into() }]
+            }
+            Ok(heads) => heads,
         };
         let Some((signer, origin, _)) = self.inner.attesting.signer.get() else { return Ok(heads) };
         if !forgets || heads.is_empty() {

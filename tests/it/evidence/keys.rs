@@ -248,6 +248,9 @@ async fn j13_a_store_that_was_put_back_in_silence_is_held_by_a_key_that_lies_els
         fs::write(&beside, spoilt.replace("ORIGIN", &origin)).unwrap();
         let mut server = setup.clone().start();
         is_held_as_gone_back(&server).await;
+        let told = released(root.path(), &server, &["--forget-head"]);
+        assert!(told.out.contains("\nforgotten: the head of "), "{told:?}");
+        assert_eq!(server.page("/readyz").1.trim(), "ready", "{spoilt}");
         server.terminate();
         server.wait();
     }
