@@ -14,6 +14,7 @@ pub(crate) mod halt_wishes;
 pub(crate) mod halting;
 pub(crate) mod halts_vouched;
 pub(crate) mod keys;
+pub(crate) mod put_back;
 pub(crate) mod redacted;
 pub(crate) mod redacted_doors;
 pub(crate) mod redacted_seeds;

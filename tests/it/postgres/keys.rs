@@ -174,7 +174,8 @@ async fn k8_what_whoever_showed_no_key_has_said_counts_for_nothing_once_there_is
     let yes = answer_to(&asked(&begun).unwrap().request_id, "approve", "");
     send(&mut client, yes.clone()).await;
     let eve = added(root, &address, "eve");
-    until(&server, &eve, None).await;
+    // Until then everybody is `local`, whatever they show, and nothing that they say is written.
+    until(&server, "hp_none", Some(Code::Unauthenticated)).await;
     let told = send(&mut server.client_with(&eve).await, yes).await;
     let Some(Event::VoteReceived(vote)) = told.last().and_then(|it| it.event.clone()) else {
         panic!("one of two has said so: {told:?}");
