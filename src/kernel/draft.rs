@@ -139,13 +139,5 @@ fn stages(patience: &Patience) -> Vec<Stage> {
     if patience.to.is_empty() && patience.not.is_empty() && patience.assurance.is_none() {
         return Vec::new();
     }
-    vec![Stage {
-        rules: Vec::new(),
-        to: patience.to.clone(),
-        not: patience.not.clone(),
-        need: 1,
-        within_ms: patience.deadline_ms,
-        escalate: Vec::new(),
-        assurance: patience.assurance,
-    }]
+    vec![patience.only_stage()]
 }

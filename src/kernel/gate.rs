@@ -336,15 +336,7 @@ fn own_stages(gate: &Gate) -> Vec<Stage> {
     let patience = &gate.patience;
     let rules = vec![gate.name.clone()];
     if patience.approvers.is_empty() {
-        return vec![Stage {
-            rules,
-            to: patience.to.clone(),
-            not: patience.not.clone(),
-            need: 1,
-            within_ms: patience.deadline_ms,
-            escalate: Vec::new(),
-            assurance: patience.assurance,
-        }];
+        return vec![Stage { rules, ..patience.only_stage() }];
     }
     let with_rules = |stage: &Stage| Stage { rules: rules.clone(), ..stage.clone() };
     patience.approvers.iter().map(with_rules).collect()

@@ -188,6 +188,21 @@ pub struct Patience {
     pub by_digest: bool,
 }
 
+impl Patience {
+    /// The one stage that there is where no others were written down.
+    pub(super) fn only_stage(&self) -> Stage {
+        Stage {
+            rules: Vec::new(),
+            to: self.to.clone(),
+            not: self.not.clone(),
+            need: 1,
+            within_ms: self.deadline_ms,
+            escalate: Vec::new(),
+            assurance: self.assurance,
+        }
+    }
+}
+
 /// What happens when an attempt fails.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
