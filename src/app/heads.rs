@@ -41,14 +41,19 @@ impl Heads {
         Ok(kept)
     }
 
-    /// When heads were last kept, by the file system.
-    pub(super) fn kept_at(&self) -> Option<Millis> {
-        let times = self.own.iter().chain(&self.before).filter_map(|path| {
-            let changed = fs::metadata(path).ok()?.modified().ok()?;
-            let since = changed.duration_since(UNIX_EPOCH).ok()?.as_millis();
-            u64::try_from(since).ok().map(Millis)
-        });
-        times.max()
+    /// The last ones of a log that lie in files which were written since `seen`, by the file system. What was given up with
+    /// one key is not known again by the one before it.
+    pub(super) fn kept_since(
+        &self,
+        origin: &str,
+        seen: Option<Millis>,
+    ) -> Result<Vec<String>, Fault> {
+        let is_seen = |path: &Path| seen.zip(written_at(path)).is_some_and(|(seen, at)| at < seen);
+        let mut kept = Vec::new();
+        for path in self.own.iter().chain(&self.before).filter(|path| !is_seen(path)) {
+            kept.extend(all(path)?.remove(origin).filter(|note| !note.is_empty()));
+        }
+        Ok(kept)
     }
 
     /// Another log that the key has signed, and its last head, where it was never said to sign this one.
@@ -77,6 +82,13 @@ impl Heads {
         heads.insert(origin.to_owned(), String::new());
         write(path, &heads).map_err(|error| wrong(path, &error))
     }
+}
+
+/// When a file was last written; none where that is not known.
+fn written_at(path: &Path) -> Option<Millis> {
+    let changed = fs::metadata(path).ok()?.modified().ok()?;
+    let since = changed.duration_since(UNIX_EPOCH).ok()?.as_millis();
+    u64::try_from(since).ok().map(Millis)
 }
 
 fn all(path: &Path) -> Result<BTreeMap<String, String>, Fault> {

@@ -339,6 +339,10 @@ impl AppError {
             Self::CardKey { .. } => {
                 Some("`openssl genpkey -algorithm ed25519 -out card.pem` makes one".into())
             }
+            Self::AuditKey { setting: "audit_key_before", .. } => Some(
+                "it must be the file that heads were signed with before: no other can stand for it; without it leave that setting \
+                 out".into(),
+            ),
             Self::AuditKey { .. } => {
                 Some("`openssl genpkey -algorithm ed25519 -out audit.pem` makes one; mind its permissions".into())
             }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::app::Config;
 use crate::app::keys::{Key, KeyKind, Keys, KeysError};
 use crate::app::settings::Person;
-use crate::kernel::{Environment, Membership, Millis, Operator, Voice};
+use crate::kernel::{Environment, Membership, Millis, Operator, Spokesman, Voice};
 
 /// Where a server works that asks for no keys, unless the operator says otherwise.
 const DEVELOPMENT: &str = "development";
@@ -61,6 +61,7 @@ pub(super) fn operator(config: &Config, keys: Option<&Keys>, now: Millis) -> Ope
     Operator {
         environment,
         people: people((&config.people, config.shares_keys()), keys, now),
+        services: services(keys, now),
         four_eyes: config.four_eyes,
         assurance: config.assurance,
         // The policy is said apart, and what is stopped is the store's to say.
@@ -88,6 +89,17 @@ fn since<'a>(keys: impl Iterator<Item = &'a Key>) -> Millis {
     made.min().unwrap_or_default()
 }
 
+/// The services that speak for people.
+fn services(keys: Option<&Keys>, now: Millis) -> BTreeMap<String, Spokesman> {
+    let all = keys.into_iter().flat_map(|keys| keys.list());
+    let good = all.filter(|key| key.kind == KeyKind::Service && !key.is_over(now));
+    let spokesman = |key: &Key| {
+        let only = || std::iter::once(key);
+        Spokesman { voice: voice(only()), since: since(only()) }
+    };
+    good.map(|key| (key.name.clone(), spokesman(key))).collect()
+}
+
 /// Everybody with a credential, and what the settings say of them. Without keys everybody is known.
 fn people(
     (settings, shares_keys): (&BTreeMap<String, Person>, bool),
@@ -112,15 +124,12 @@ fn people(
         }
         // K8: somebody whose keys only look, or are good elsewhere alone, has no word that counts, whatever
         // they said before.
-        let services = || good().filter(|key| key.kind == KeyKind::Service);
-        let (vouched, vouched_since) = (voice(services()), since(services()));
         for (name, member) in &mut people {
             let own = || good().filter(|key| key.identity() == name);
             // Whoever has none speaks through a service, or as whoever owns the machine.
             if own().next().is_some() {
                 (member.own, member.own_since) = (voice(own()), since(own()));
             }
-            (member.vouched, member.vouched_since) = (vouched.clone(), vouched_since);
             let is_own = |key: &&Key| key.kind == KeyKind::Person && key.identity() == name;
             let own = good().filter(is_own).filter(|key| key.workflows.is_empty());
             member.own_roles = own.flat_map(|key| key.roles.iter()).collect();

@@ -196,8 +196,9 @@ pub(super) async fn attest(
     for path in outlived(config, &key, &LastHead::handed(journal).await?) {
         tracing::warn!(
             path = %path.display(),
-            "the key in this file signs no more, and nobody needs it: destroy it, and its copies. Whoever has it can sign that \
-             a key of their own came after it, and a check with its public half would follow that"
+            "the key in this file signs no more: take it from here. It is needed only where a backup from before it was changed is put \
+             back: keep it away from everything else for as long as you keep such backups, and destroy it, and its copies, then. Whoever has \
+             it can sign that a key of their own came after it, and a check with its public half would follow that"
         );
     }
     Ok(())
@@ -312,8 +313,8 @@ impl Signer for Own {
         self.heads.last(origin)
     }
 
-    fn kept_at(&self) -> Option<Millis> {
-        self.heads.kept_at()
+    fn kept_since(&self, origin: &str, seen: Option<Millis>) -> Result<Vec<String>, Fault> {
+        self.heads.kept_since(origin, seen)
     }
 
     fn other(&self, _origin: &str) -> Result<Option<(String, String)>, Fault> {
@@ -362,8 +363,8 @@ impl Signer for Outside {
         self.heads.last(origin)
     }
 
-    fn kept_at(&self) -> Option<Millis> {
-        self.heads.kept_at()
+    fn kept_since(&self, origin: &str, seen: Option<Millis>) -> Result<Vec<String>, Fault> {
+        self.heads.kept_since(origin, seen)
     }
 
     fn other(&self, origin: &str) -> Result<Option<(String, String)>, Fault> {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::engine::attest_trouble::{AttestTrouble, not_beside};
+use crate::engine::signing::Signing;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::evidence::handover::Handover;
 use crate::kernel::evidence::note::{self, SignedHead, VerifyKey};
 use crate::kernel::evidence::tree::TreeHead;
-use crate::ports::evidence::{ORIGIN, Signer, Signs};
+use crate::ports::evidence::{Signer, Signs};
 use crate::ports::{Fault, LastHead, Note};
 
 /// Leaves that get their places in one step: some hundred KiB of the write-ahead log.
@@ -29,16 +30,14 @@ const FEW: u64 = 100;
 /// Leaves after which a head is signed though its time has not come: a proof is never far behind.
 const LEAVES_MAX: u64 = 10_000;
 
-/// Under which name a store that several processes share keeps which key signs for all of them.
-const SIGNER: &str = "evidence.signer";
-
-/// Whose key signs the heads of a store's log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Signing {
+/// Whose a head is to sign.
+enum Whose {
     /// This process's.
-    Ours(VerifyKey),
-    /// Another's, of those who share the store: this process signs nothing.
-    Theirs(VerifyKey),
+    Ours,
+    /// Nobody's: who shares the store has signed as much.
+    Signed,
+    /// That of a process with another key.
+    AnotherKeys,
 }
 
 /// What is known of the log and its heads.
@@ -131,24 +130,6 @@ impl Engine {
         Ok(Signing::Ours(key.clone()))
     }
 
-    /// What a store's log is called: drawn once.
-    async fn origin(&self) -> Result<String, Fault> {
-        let journal = &self.inner.journal;
-        if let Some(origin) = journal.remembered(ORIGIN).await? {
-            return Ok(origin);
-        }
-        let origin = format!("holdpoint/{}", self.inner.clock.fresh_secret());
-        let Some(replicas) = self.replicas() else {
-            journal.remember(ORIGIN, &origin).await?;
-            return Ok(origin);
-        };
-        if replicas.remember_if(ORIGIN, None, &origin).await? {
-            return Ok(origin);
-        }
-        // Somebody else was first.
-        Ok(journal.remembered(ORIGIN).await?.unwrap_or(origin))
-    }
-
     /// What will keep the next head from being signed, or from being kept beside the key: told before there is one.
     pub(super) async fn foreseen(&self, last: Option<&LastHead>) -> Option<AttestTrouble> {
         let (signer, origin, _) = self.inner.attesting.signer.get()?;
@@ -157,85 +138,10 @@ impl Engine {
             Ok(_) | Err(_) => return None,
         };
         if let Err(fault) = self.goes_on((&**signer, origin), tree).await {
-            tracing::error!(%fault, "heads of the log are not signed: proofs wait, decisions go on");
+            tracing::error!(%fault, "heads of the log are not signed: proofs wait");
             return Some(AttestTrouble::Unsigned(fault.to_string()));
         }
         signer.keep_last(origin, &last?.note).err().map(|fault| not_beside(&fault))
-    }
-
-    /// Whose key signs a log that several processes share, where it is not `ours`. It is that of the first of them, until
-    /// it hands over to another: heads signed now by one and now by another could be checked with neither.
-    async fn signs(
-        &self,
-        last: Option<&LastHead>,
-        (origin, ours): (&str, &str),
-        before: Option<&dyn Signs>,
-    ) -> Result<Option<VerifyKey>, Fault> {
-        let Some(replicas) = self.replicas() else { return Ok(None) };
-        let journal = &self.inner.journal;
-        let mut kept = journal.remembered(SIGNER).await?;
-        if kept.is_none() {
-            let first = last.map_or(ours, |last| last.key.as_str());
-            replicas.remember_if(SIGNER, None, first).await?;
-            kept = journal.remembered(SIGNER).await?;
-        }
-        let theirs = kept.unwrap_or_default();
-        let hands_over = match before {
-            Some(before) if theirs != ours => {
-                let said = before.sign(&Handover::text(origin, &theirs, ours)).await.ok();
-                !Handover::new(origin, (&theirs, ours), said.as_deref()).signature.is_empty()
-            }
-            Some(_) | None => false,
-        };
-        if theirs == ours
-            || (hands_over && replicas.remember_if(SIGNER, Some(&theirs), ours).await?)
-        {
-            return Ok(None);
-        }
-        let theirs = VerifyKey::parse(&theirs);
-        theirs.map(Some).ok_or_else(|| Fault::Corrupt("the key that signs the log is none".into()))
-    }
-
-    /// Whether the key that this process signs with is still the one.
-    async fn still_signs(&self, key: &VerifyKey) -> Result<bool, Fault> {
-        if !self.is_shared() {
-            return Ok(true);
-        }
-        let kept = self.inner.journal.remembered(SIGNER).await?;
-        Ok(kept.is_none_or(|kept| kept == key.text()))
-    }
-
-    /// Has the key before say which one came after it, where that was not said when the key was changed: its word is
-    /// as good later. Where there is nothing to say, that is said: a setting is never passed over in silence.
-    async fn hand_on_late(&self, origin: &str, key: &str, before: &dyn Signs) -> Result<(), Fault> {
-        let journal = &*self.inner.journal;
-        let handed = LastHead::handed(journal).await?;
-        let Some(change) = handed.last().filter(|change| change.key == key) else {
-            tracing::warn!(
-                "`audit_key_before` is not used: heads of this log were never signed with another key"
-            );
-            return Ok(());
-        };
-        if !change.signature.is_empty() {
-            tracing::info!(
-                "`audit_key_before` is needed no more: the key before has signed which came after it. Take it out of the \
-                 settings, and destroy that key; where servers share a database, passes of the console that were made with it are \
-                 good for as long as it is named"
-            );
-            return Ok(());
-        }
-        let said = before.sign(&Handover::text(origin, &change.before, key)).await.ok();
-        let late = Handover::new(origin, (&change.before, key), said.as_deref());
-        if late.signature.is_empty() {
-            tracing::warn!(
-                "`audit_key_before` is not used: it is not the key that heads were signed with before this one"
-            );
-            return Ok(());
-        }
-        tracing::info!(
-            "the key before has signed, late, which came after it: the chain of keys is whole"
-        );
-        LastHead::mend(journal, late).await
     }
 
     /// Gives leaves their places as they come, and has a head signed at least every `every_ms` where anything is
@@ -331,6 +237,10 @@ impl Engine {
                 self.sign(head).await;
             }
             Ok(_) => {}
+            // As where several servers that share a store stop at the same moment.
+            Err(Fault::Retriable(why)) => {
+                tracing::info!(why, "leaves wait for another server, or for the next start");
+            }
             Err(fault) => {
                 tracing::warn!(%fault, "leaves wait for their places until the next start");
             }
@@ -379,9 +289,14 @@ impl Engine {
         let state = &self.inner.attesting;
         let Some((signer, origin, key)) = state.signer.get() else { return };
         let body = note::body(origin, head);
-        let given = match self.may_sign(head).await {
-            Ok(true) => signer.sign(&body).await,
-            Ok(false) => Err(Fault::Permanent(
+        let given = match self.whose(head).await {
+            Ok(Whose::Ours) => signer.sign(&body).await,
+            Ok(Whose::Signed) => {
+                // What they signed is as good; it is kept beside this key, too.
+                self.heed_signed().await.map_err(|fault| self.unsigned(head, &fault)).ok();
+                return;
+            }
+            Ok(Whose::AnotherKeys) => Err(Fault::Permanent(
                 "another key signs this log now; give this server that one".into(),
             )),
             Err(fault) => Err(fault),
@@ -408,24 +323,35 @@ impl Engine {
                 beside.err().map(|fault| not_beside(&fault))
             }
             Err(fault) => {
-                metrics::counter!("holdpoint_heads_unsigned_total").increment(1);
-                tracing::error!(%fault, leaves = head.size, "the log's head is not signed: proofs wait, decisions go on");
-                Some(AttestTrouble::Unsigned(fault.to_string()))
+                self.unsigned(head, &fault);
+                return;
             }
         };
         self.trouble(trouble);
     }
 
-    /// Whether a head is this process's to sign. It must hold what was signed before it: whoever can write to the disk
+    /// Says that a head is not signed, and why.
+    fn unsigned(&self, head: TreeHead, fault: &Fault) {
+        metrics::counter!("holdpoint_heads_unsigned_total").increment(1);
+        tracing::error!(%fault, leaves = head.size, "the log's head is not signed: proofs wait");
+        self.trouble(Some(AttestTrouble::Unsigned(fault.to_string())));
+    }
+
+    /// Whose a head is to sign. It must hold what was signed before it: whoever can write to the disk
     /// and has no key would else have the next head sign what they wrote there.
-    async fn may_sign(&self, head: TreeHead) -> Result<bool, Fault> {
+    async fn whose(&self, head: TreeHead) -> Result<Whose, Fault> {
         let Some((signer, origin, key)) = self.inner.attesting.signer.get() else {
-            return Ok(false);
+            return Ok(Whose::AnotherKeys);
         };
         if !self.still_signs(key).await? {
-            return Ok(false);
+            return Ok(Whose::AnotherKeys);
         }
-        self.goes_on((&**signer, origin), head).await.map(|()| true)
+        self.goes_on((&**signer, origin), head).await?;
+        // Looked at after the head was read: who shares the store may have gone on from there.
+        let last = LastHead::of(&*self.inner.journal).await?;
+        let last = last.filter(|last| last.key == key.text()).and_then(|last| last.head().ok());
+        let is_signed = last.is_some_and(|last| last.head.size >= head.size);
+        Ok(if is_signed { Whose::Signed } else { Whose::Ours })
     }
 
     /// An error where a head does not hold what was signed before it, as the store has that and as it lies beside the key.
@@ -453,8 +379,9 @@ impl Engine {
             if key.is_some_and(|key| !before.is_signed_by(&key)) {
                 return Err(Fault::Corrupt("the head before has no signature of its key".into()));
             }
+            // Of the log as it is now, and not as it was when `head` was read: others who share it sign meanwhile.
             let root = self.inner.journal.evidence().root(before.head.size).await?;
-            if before.head.size > head.size || root != Some(before.head.root) {
+            if root != Some(before.head.root) {
                 let size = before.head.size;
                 return Err(Fault::Corrupt(format!(
                     "the log does not hold what was signed before, up to leaf {size}: it was written over, cut off or put \

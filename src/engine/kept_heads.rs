@@ -2,9 +2,9 @@
 //! the only proof that a store was put back in silence, or written anew: it is given up by whoever says so, and by name.
 
 use crate::engine::{Engine, EngineError};
-use crate::kernel::Principal;
 use crate::kernel::evidence::note::SignedHead;
 use crate::kernel::evidence::tree::TreeHead;
+use crate::kernel::{Millis, Principal};
 use crate::ports::evidence::Signer;
 use crate::ports::identity::Identity;
 use crate::ports::{Fault, Note};
@@ -99,11 +99,7 @@ impl Engine {
         if identity.is_held {
             return Ok(());
         }
-        let seen = identity.released_at.zip(signer.kept_at());
-        if seen.is_some_and(|(seen, kept)| kept < seen) {
-            return Ok(());
-        }
-        let had = match Self::kept_beside((signer, origin)) {
+        let had = match Self::kept_beside((signer, origin), identity.released_at) {
             Ok(heads) => self.lacks(&heads).await?,
             // What cannot be read may be anything: it is not taken for nothing.
             Err(fault) => {
@@ -132,14 +128,18 @@ impl Engine {
         self.settle_in().await
     }
 
-    /// The heads beside a key. One that has signed another log alone says nothing of this one.
-    fn kept_beside((signer, origin): (&dyn Signer, &str)) -> Result<Vec<TreeHead>, Fault> {
+    /// The heads beside a key that were kept since somebody has last looked. A key that has signed another log alone says
+    /// nothing of this one.
+    fn kept_beside(
+        (signer, origin): (&dyn Signer, &str),
+        seen: Option<Millis>,
+    ) -> Result<Vec<TreeHead>, Fault> {
         if signer.other(origin)?.is_some() {
             return Ok(Vec::new());
         }
         // By which key is not asked: the one before may have signed it.
         let read = |note: &String| Ok(SignedHead::parse(note).map_err(Fault::Corrupt)?.head);
-        signer.last(origin)?.iter().map(read).collect()
+        signer.kept_since(origin, seen)?.iter().map(read).collect()
     }
 
     /// How many leaves the largest of these heads holds which the log does not.

@@ -47,6 +47,7 @@ mod rewind;
 mod session_memory;
 mod sharing;
 mod shown_journal;
+mod signing;
 mod stilled;
 mod timers;
 mod trace;
@@ -70,7 +71,6 @@ use crate::kernel::{Corruption, Declined, Millis, Operator, Refusal};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Credentials, Fault, Journal, NoNotifier, Notifier, Tools};
 
-pub use attest::Signing;
 pub use attest_trouble::AttestTrouble;
 pub use audit::{AuditEntry, AuditFilter};
 pub use commands::{AnswerRequest, Begun, ForkRequest, Speech, StartRequest, Taken, Words};
@@ -85,6 +85,7 @@ pub use oversight::Overseen;
 pub use reach::Reach;
 pub use receipt::Receipt;
 pub use recovery::Recovered;
+pub use signing::Signing;
 pub use views::{CheckpointView, InboxFilter, OpenRequest, RunView, SessionView};
 pub use watch::{Until, Watch};
 

@@ -24,10 +24,11 @@ use crate::kernel::limits::CONVERSATION_BYTES_MAX;
 use crate::kernel::message::readable;
 use crate::kernel::permission;
 use crate::kernel::principal::{Known, Principal, Seen};
-use crate::kernel::question::{Closed, Ending, Origin, Question, Said, Vote};
+use crate::kernel::question::{Closed, Ending, Origin, Question};
 use crate::kernel::refusal::Refusal;
 use crate::kernel::renewal;
 use crate::kernel::run::Run;
+use crate::kernel::said::{Said, Vote};
 use crate::kernel::schema::{self, Mismatch};
 use crate::kernel::time::Millis;
 use crate::kernel::veil;
@@ -45,7 +46,7 @@ pub(super) fn decide(
     now: Millis,
 ) -> Result<Decision, Refusal> {
     refuse_malformed(run, answers)?;
-    if let Some(first) = first_time(run, answers, key, principal)? {
+    if let Some(first) = first_time(run, answers, (principal, key), now)? {
         return Ok(Decision::Repeat { after: first - 1 });
     }
     let mut events = Vec::with_capacity(answers.len() + 1);
@@ -56,7 +57,7 @@ pub(super) fn decide(
         let question = open_question(run, &answer.request, principal)?;
         let place = refuse_unasked(run, question, principal, now)?;
         let instead_of = (place != principal.id).then(|| place.to_owned());
-        permission::refuse_handed_over((&run.id, question), principal, now)?;
+        permission::refuse_handed_over(&run.admission(now), (&run.id, question), principal)?;
         halt::refuse_decision(run, question)?;
         let value = accepted(run, question, answer, now)?;
         editing::refuse_unchanged(question, &value, &answer.request.to_string())?;
@@ -64,7 +65,7 @@ pub(super) fn decide(
         refuse_flood(bytes, answer)?;
         let (verb, shown) = decided(question, &value, answer)?;
         let next = verb.and_then(|verb| {
-            let said = (principal.id.as_str(), principal.known.assurance, verb);
+            let said = (principal.id.as_str(), principal.known.footing(), verb);
             run.admission(now).after(question, said)
         });
         if let Some(stage) = next {
@@ -281,8 +282,8 @@ fn refuse_malformed(run: &Run, answers: &[Answer]) -> Result<(), Refusal> {
 fn first_time(
     run: &Run,
     answers: &[Answer],
-    key: &str,
-    principal: &Principal,
+    (principal, key): (&Principal, &str),
+    now: Millis,
 ) -> Result<Option<Version>, Refusal> {
     if key.is_empty() {
         return Ok(None);
@@ -293,7 +294,14 @@ fn first_time(
         Some(Ending::Answered(said)) => Some((ordinal, said)),
         Some(Ending::Closed(_)) | None => None,
     });
-    let voted = run.voted.iter().map(|(ordinal, said)| (*ordinal, said));
+    // A word that no longer counts is as if it had not been said: who says it again is heard.
+    let admission = run.admission(now);
+    let counts = |(ordinal, said): &&(u32, Said)| {
+        let Some(question) = run.questions.get(ordinal) else { return true };
+        let mut own = question.votes.iter().filter(|vote| vote.by == said.by);
+        own.any(|vote| admission.counts(question, vote))
+    };
+    let voted = run.voted.iter().filter(counts).map(|(ordinal, said)| (*ordinal, said));
     for (ordinal, Said { by, key: used, given, version, .. }) in ended.chain(voted) {
         if used != key || *by != principal.id {
             continue;
@@ -351,7 +359,7 @@ fn allowed_call(
         Ruling::AllowOnce | Ruling::AllowForRun => {}
         Ruling::Edit(arguments) => {
             (call.arguments, call.deed) = (arguments, None);
-            let by = (by.id.as_str(), by.known.assurance);
+            let by = (by.id.as_str(), by.known.footing());
             return gate::edited(run, (question, &call), by, next, now);
         }
         Ruling::Deny => return Vec::new(),

@@ -10,9 +10,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::kernel::claims::Delegation;
 use crate::kernel::operator::Operator;
-use crate::kernel::principal::Assurance;
-use crate::kernel::question::{Question, Vote, WhyNot};
+use crate::kernel::principal::{Assurance, Footing};
+use crate::kernel::question::{Question, WhyNot};
+use crate::kernel::said::Vote;
 use crate::kernel::terms::{Excluded, OnTimeout, Stage};
 use crate::kernel::time::Millis;
 use crate::kernel::verb::Verb;
@@ -97,10 +99,10 @@ impl Admission<'_> {
         }
         let wanted = wants(question.stage_at(stage), self.operator);
         let is_known = |assurance: Assurance| !question.decides() || assurance >= wanted;
-        let mut standing = question
-            .delegations
-            .iter()
-            .filter(|handed| handed.stands(self.now) && is_known(handed.assurance));
+        let mut standing = question.delegations.iter().filter(|handed| {
+            let is_good = is_known(handed.assurance) && self.is_theirs(question, handed);
+            handed.stands(self.now) && is_good
+        });
         let holds =
             |by: &str| self.is_asked(question, stage, by) && !self.is_barred(question, stage, by);
         let handed = standing.find(|handed| handed.to == who && holds(&handed.by));
@@ -136,7 +138,7 @@ impl Admission<'_> {
     pub(super) fn after(
         &self,
         question: &Question,
-        (who, assurance, verb): (&str, Assurance, Verb),
+        (who, footing, verb): (&str, Footing<'_>, Verb),
     ) -> Option<u32> {
         // An edit is another action: what is asked now is closed, and that one is asked (K10).
         if verb.is_no() || verb == Verb::Edit {
@@ -144,7 +146,9 @@ impl Admission<'_> {
         }
         let vote = |stage| {
             let (by, verb) = (who.to_owned(), verb.word().to_owned());
-            Vote { by, verb, stage, assurance, instead_of: None, at: None }
+            let Footing { assurance, service, at } = footing;
+            let service = service.map(str::to_owned);
+            Vote { by, verb, stage, assurance, service, instead_of: None, at }
         };
         let mut votes = question.votes.clone();
         votes.retain(|vote| vote.by != who || vote.stage != question.stage);
@@ -155,7 +159,7 @@ impl Admission<'_> {
         }
         let mut next = question.stage + 1;
         while let Some(stage) = question.stage_at(next) {
-            let is_known = assurance >= wants(Some(stage), self.operator);
+            let is_known = footing.assurance >= wants(Some(stage), self.operator);
             // Whoever speaks in another's place speaks in that one alone.
             let is_own = |stage: u32| self.place(question, stage, who) == Some(who);
             if stage.need <= 1 && is_known && is_own(question.stage) && is_own(next) {
@@ -238,20 +242,19 @@ impl Admission<'_> {
     pub(super) fn counts(&self, question: &Question, vote: &Vote) -> bool {
         let wanted = wants(question.stage_at(vote.stage), self.operator);
         let is_known = !question.decides() || vote.assurance >= wanted;
-        // Whoever speaks is refused by their key's roles and workflows; whoever has spoken, here.
-        let is_heard = |who: &str, assurance: Assurance| {
-            !question.decides() || self.operator.hears(who, assurance, self.by.workflow)
+        // Whoever speaks is refused by their key's roles and workflows; whoever has spoken, here. Somebody whose keys are all
+        // newer has said it with one that is gone: whoever had that may have been another.
+        let is_theirs = || {
+            let workflow = self.by.workflow;
+            !question.decides() || self.operator.stands_by(&vote.by, vote.footing(), workflow)
         };
-        let Some(place) = self.place(question, vote.stage, &vote.by) else { return false };
-        let handed = question.delegations.iter().find(|handed| handed.by == place);
-        let is_good = match handed.filter(|_| place != vote.by) {
-            Some(handed) => is_heard(place, handed.assurance),
-            None => true,
-        };
-        // Somebody whose keys are all newer has said it with one that is gone: whoever had that may have been another.
-        let is_theirs = !question.decides()
-            || vote.at.is_none_or(|at| self.operator.spoke(&vote.by, vote.assurance, at));
-        is_known && is_good && is_theirs && is_heard(&vote.by, vote.assurance)
+        is_known && self.place(question, vote.stage, &vote.by).is_some() && is_theirs()
+    }
+
+    /// Whether whoever handed a place over still stands by that: it is as old as their key, like any other word.
+    pub(super) fn is_theirs(&self, question: &Question, handed: &Delegation) -> bool {
+        let workflow = self.by.workflow;
+        !question.decides() || self.operator.stands_by(&handed.by, handed.footing(), workflow)
     }
 }
 

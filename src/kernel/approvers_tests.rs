@@ -3,11 +3,14 @@
 use super::*;
 
 use crate::kernel::claims::Delegation;
-use crate::kernel::operator::Membership;
+use crate::kernel::id::RunId;
+use crate::kernel::operator::{Membership, Spokesman};
+use crate::kernel::principal::{Principal, Role};
 use crate::kernel::question::Origin;
 use crate::kernel::terms::Kind;
 
 const OWNER: &str = "clerk";
+const PROVEN: Footing<'static> = Footing { assurance: Assurance::Proven, service: None, at: None };
 
 fn people(names: &[&str]) -> Operator {
     let people = names.iter().map(|name| ((*name).to_owned(), Membership::default()));
@@ -29,13 +32,15 @@ fn vote(by: &str, stage: u32) -> Vote {
         verb: "approve".into(),
         stage,
         assurance: Assurance::Proven,
+        service: None,
         instead_of: None,
         at: None,
     }
 }
 
 fn handed(by: &str, to: &str, until: u64) -> Delegation {
-    Delegation { by: by.into(), to: to.into(), until: Millis(until), assurance: Assurance::Proven }
+    let (assurance, service, at) = (Assurance::Proven, None, None);
+    Delegation { by: by.into(), to: to.into(), until: Millis(until), assurance, service, at }
 }
 
 fn at(operator: &Operator, now: u64) -> Admission<'_> {
@@ -44,7 +49,7 @@ fn at(operator: &Operator, now: u64) -> Admission<'_> {
 }
 
 fn yes(operator: &Operator, question: &Question, who: &str) -> Option<u32> {
-    at(operator, 10).after(question, (who, Assurance::Proven, Verb::Approve))
+    at(operator, 10).after(question, (who, PROVEN, Verb::Approve))
 }
 
 #[test]
@@ -81,20 +86,55 @@ fn k8_what_was_said_with_a_key_that_is_gone_counts_for_nothing_though_its_person
     let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
     asked.votes.push(Vote { at: Some(Millis(5)), ..vote("ann", 0) });
     let mut since = |own: u64, vouched: u64| {
-        let ann = operator.people.get_mut("ann").unwrap();
-        (ann.own_since, ann.vouched_since) = (Millis(own), Millis(vouched));
+        operator.people.get_mut("ann").unwrap().own_since = Millis(own);
+        for (name, since) in [("desk", vouched), ("other", 0)] {
+            let service = Spokesman { since: Millis(since), ..Spokesman::default() };
+            operator.services.insert(name.to_owned(), service);
+        }
         operator.clone()
     };
     assert_eq!(yes(&since(5, 9), &asked, "bob"), None, "a key of hers is as old as her word");
     assert_eq!(yes(&since(6, 0), &asked, "bob"), Some(0), "all of hers are newer");
     assert_eq!(at(&since(6, 0), 10).void(&asked), [(0, "ann".to_owned())]);
-    // What a service said for her goes by the services' keys, and what says no time by none.
+    // What a service said for her goes by that service's key, and not by another's; and what says no time by none.
     asked.votes[0].assurance = Assurance::Vouched;
+    asked.votes[0].service = Some("desk".into());
     asked.stages[0].assurance = Some(Assurance::Vouched);
     assert_eq!(at(&since(6, 0), 10).void(&asked), []);
     assert_eq!(at(&since(0, 6), 10).void(&asked), [(0, "ann".to_owned())]);
+    let mut without = since(0, 0);
+    without.services.remove("desk");
+    assert_eq!(at(&without, 10).void(&asked), [(0, "ann".to_owned())], "`other` has not said it");
     asked.votes[0].at = None;
     assert_eq!(at(&since(6, 6), 10).void(&asked), []);
+}
+
+#[test]
+fn k8_a_place_that_was_handed_over_with_a_key_that_is_gone_is_its_owners_again() {
+    let mut operator = people(&["ann", "bob", "dan"]);
+    let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
+    asked.delegations.push(Delegation { at: Some(Millis(5)), ..handed("ann", "dan", 20) });
+    asked.votes.push(vote("dan", 0));
+    assert_eq!(yes(&operator, &asked, "bob"), None, "in the place of ann");
+    operator.people.get_mut("ann").unwrap().own_since = Millis(6);
+    assert!(!at(&operator, 10).admits(&asked, "dan"));
+    assert_eq!(at(&operator, 10).void(&asked), [(0, "dan".to_owned())]);
+    assert_eq!(yes(&operator, &asked, "bob"), Some(0));
+    let run = RunId::fresh("01m7q134g5egptb149ntc3g92v");
+    let ann = Principal::new("ann", Role::User, "test");
+    let refused = |operator: &Operator| {
+        crate::kernel::permission::refuse_handed_over(&at(operator, 10), (&run, &asked), &ann)
+    };
+    assert_eq!(refused(&operator), Ok(()), "and hers to speak in");
+    operator.people.get_mut("ann").unwrap().own_since = Millis(5);
+    assert!(refused(&operator).is_err());
+    // The same of one that a service handed over for her.
+    let handed = &mut asked.delegations[0];
+    (handed.assurance, handed.service) = (Assurance::Vouched, Some("desk".into()));
+    asked.stages[0].assurance = Some(Assurance::Vouched);
+    assert!(!at(&operator, 10).admits(&asked, "dan"), "that is nobody now");
+    operator.services.insert("desk".into(), Spokesman::default());
+    assert!(at(&operator, 10).admits(&asked, "dan"));
 }
 
 #[test]
@@ -126,7 +166,7 @@ fn k8_a_place_that_is_over_or_whose_owner_is_not_admitted_counts_for_nothing() {
     let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
     asked.delegations.push(handed("ann", "dan", 20));
     asked.votes.push(vote("dan", 0));
-    let said = ("bob", Assurance::Proven, Verb::Approve);
+    let said = ("bob", PROVEN, Verb::Approve);
     assert_eq!(at(&operator, 19).after(&asked, said), None);
     assert_eq!(at(&operator, 20).after(&asked, said), Some(0), "its time is up");
     assert_eq!(yes(&people(&["bob", "dan"]), &asked, "bob"), Some(0), "ann is nobody");

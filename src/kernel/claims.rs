@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::principal::{Assurance, Known};
+use crate::kernel::principal::{Assurance, Footing, Known};
 use crate::kernel::time::Millis;
 
 /// How long something holds, as it was asked for: so a repeat is known, whenever it comes (K2).
@@ -54,9 +54,20 @@ pub struct Delegation {
     /// How well it was known who handed it over: what is said in it is worth no more.
     #[serde(default, skip_serializing_if = "Assurance::is_proven")]
     pub assurance: Assurance,
+    /// The service that handed it over for them, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// When; not known in heads from before it was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Millis>,
 }
 
 impl Delegation {
+    /// What it rests on.
+    pub fn footing(&self) -> Footing<'_> {
+        Footing { assurance: self.assurance, service: self.service.as_deref(), at: self.at }
+    }
+
     /// Whether it still stands at `now`.
     pub fn stands(&self, now: Millis) -> bool {
         now < self.until

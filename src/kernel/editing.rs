@@ -16,11 +16,12 @@ use crate::kernel::draft::Next;
 use crate::kernel::event::Event;
 use crate::kernel::family::{EDITED_BY, EDITOR_NOTE, untold};
 use crate::kernel::message::{Message, Speaker, readable};
-use crate::kernel::principal::{Assurance, Principal};
-use crate::kernel::question::{Origin, Question, Subject, Vote, edit_verbs};
+use crate::kernel::principal::{Footing, Principal};
+use crate::kernel::question::{Origin, Question, Subject, edit_verbs};
 use crate::kernel::refusal::Refusal;
 use crate::kernel::renewal;
 use crate::kernel::run::Run;
+use crate::kernel::said::Vote;
 use crate::kernel::schema::{Mismatch, within};
 use crate::kernel::terms::{Editable, Excluded, Stage};
 use crate::kernel::time::Millis;
@@ -137,7 +138,7 @@ pub(super) fn asked_anew(
         refused: Vec::new(),
         ..renewal::anew(question, now)
     };
-    let by = (by.id.as_str(), by.known.assurance);
+    let by = (by.id.as_str(), by.known.footing());
     let anew = left(run, (question, anew), by, (Verb::Approve, now))?;
     Some(Event::Asked(Box::new(anew)))
 }
@@ -188,11 +189,12 @@ pub(super) fn tell_note<'a>(value: &Value, events: impl Iterator<Item = &'a mut 
 fn edited_by(
     run: &Run,
     (before, asked): (&Question, &mut Question),
-    (editor, assurance): (&str, Assurance),
+    (editor, footing): (&str, Footing<'_>),
     now: Millis,
 ) {
     editor.clone_into(&mut asked.editor);
-    asked.editor_assurance = assurance;
+    asked.editor_assurance = footing.assurance;
+    asked.editor_service = footing.service.map(str::to_owned);
     // Whoever is asked about it is told that it is not what the agent made.
     asked.add_fact(EDITED_BY, editor.into());
     let admission = run.admission(now);
@@ -208,10 +210,10 @@ fn edited_by(
 pub(super) fn left(
     run: &Run,
     (before, mut asked): (&Question, Question),
-    (editor, assurance): (&str, Assurance),
+    (editor, footing): (&str, Footing<'_>),
     (verb, now): (Verb, Millis),
 ) -> Option<Question> {
-    edited_by(run, (before, &mut asked), (editor, assurance), now);
+    edited_by(run, (before, &mut asked), (editor, footing), now);
     let refused = asked.refused_before(run);
     if !refused.is_empty() {
         asked.tell_of(refused);
@@ -222,7 +224,7 @@ pub(super) fn left(
     let stands = |(number, stage): &(u32, &Stage)| {
         let was_asked = stage.rules.iter().all(|rule| known.contains(rule.as_str()));
         let admits = admission.place(&asked, *number, editor).is_some();
-        let is_known = assurance >= approvers::wants(Some(stage), &run.operator);
+        let is_known = footing.assurance >= approvers::wants(Some(stage), &run.operator);
         was_asked && admits && is_known && !stage.not.contains(&Excluded::Participant)
     };
     // Where the rules name nobody there is one stage, which nobody wrote down.
@@ -237,7 +239,9 @@ pub(super) fn left(
     }
     if standing {
         let (by, verb) = (editor.to_owned(), verb.word().to_owned());
-        asked.votes.push(Vote { by, verb, stage: passed, assurance, instead_of: None, at: None });
+        let Footing { assurance, service, .. } = footing;
+        let (stage, service, at) = (passed, service.map(str::to_owned), Some(now));
+        asked.votes.push(Vote { by, verb, stage, assurance, service, instead_of: None, at });
     }
     Some(asked)
 }

@@ -4,8 +4,9 @@
 use crate::kernel::event::{Closing, Event};
 use crate::kernel::id::Version;
 use crate::kernel::operator::Operator;
-use crate::kernel::question::{Closed, Ending, Said};
+use crate::kernel::question::{Closed, Ending};
 use crate::kernel::run::{Run, Status};
+use crate::kernel::said::Said;
 
 impl Run {
     /// Everything that `who` has answered, or voted, in the order of the questions.

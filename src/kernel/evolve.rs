@@ -24,9 +24,10 @@ use crate::kernel::listing::Listing;
 use crate::kernel::message::{Message, ToolCall};
 use crate::kernel::places;
 use crate::kernel::principal::{Assurance, Known};
-use crate::kernel::question::{Closed, Ending, Leg, Said};
+use crate::kernel::question::{Closed, Ending, Leg};
 use crate::kernel::renewal;
 use crate::kernel::run::{Heard, Last, Progress, Run, Status};
+use crate::kernel::said::Said;
 use crate::kernel::session_memory::Earlier;
 use crate::kernel::spending::{Extensions, Spent, Usage};
 use crate::kernel::spoken::{count_failure, message_added, not_done, tool_returned};
@@ -258,9 +259,9 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let given = given.clone().unwrap_or_else(|| digest::of(value));
             let (by, key) = (by.clone(), key.clone());
             let is_no = Verb::of(value).is_some_and(Verb::is_no);
-            let assurance = assurance_of(known.as_deref());
-            let ending =
-                Ending::Answered(Said { by: by.clone(), key, given, version, is_no, assurance });
+            let (assurance, service) = rests_on(known.as_deref());
+            let said = Said { by: by.clone(), key, given, version, is_no, assurance, service };
+            let ending = Ending::Answered(said);
             run.leg = Leg { by: by.clone(), door: door.clone() };
             let said = (value, by, instead_of.as_ref());
             fold_question::answered(run, (*ordinal, *asks_anew), said, (ending, at))?;
@@ -268,8 +269,8 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
         Event::Voted { ordinal, value, by, key, given, stage, known, instead_of, void, .. } => {
             fold_question::voided(run, *ordinal, void)?;
             let (by, key, given) = (by.clone(), key.clone(), given.clone());
-            let assurance = assurance_of(known.as_deref());
-            let said = Said { by, key, given, version, is_no: false, assurance };
+            let (assurance, service) = rests_on(known.as_deref());
+            let said = Said { by, key, given, version, is_no: false, assurance, service };
             voted(run, (*ordinal, *stage), value, (said, instead_of.as_deref()), at)?;
         }
         Event::Claimed(claimed) => places::claimed(run, claimed, at)?,
@@ -315,9 +316,11 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
     Ok(())
 }
 
-/// How well somebody was known; whoever spoke before it was written down had a key of their own.
-fn assurance_of(known: Option<&Known>) -> Assurance {
-    known.map(|known| known.assurance).unwrap_or_default()
+/// How well somebody was known, and by which service if one spoke for them; whoever spoke before it was written down had a
+/// key of their own.
+fn rests_on(known: Option<&Known>) -> (Assurance, Option<String>) {
+    let assurance = known.map(|known| known.assurance).unwrap_or_default();
+    (assurance, known.and_then(Known::service).map(str::to_owned))
 }
 
 /// An attempt is over. In a graph a step that is not tried again has failed, and nothing else has.

@@ -16,10 +16,12 @@ use crate::kernel::graph;
 use crate::kernel::lost;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::pattern;
-use crate::kernel::question::{Ending, Origin, Question, Said, Vote};
+use crate::kernel::principal::Footing;
+use crate::kernel::question::{Ending, Origin, Question};
 use crate::kernel::reading::Verdict;
 use crate::kernel::renewal;
 use crate::kernel::run::{Heard, Last, Progress, Run, Status};
+use crate::kernel::said::{Said, Vote};
 use crate::kernel::spoken::{say, tool_outcome, tool_returned};
 use crate::kernel::terms::{Excluded, OnTimeout};
 use crate::kernel::time::Millis;
@@ -113,10 +115,14 @@ fn stand_for_passed(question: &mut Question) {
         if !question.votes.iter().any(|vote| vote.stage == stage) {
             let verb = editing::standing_word(question).word().to_owned();
             let by = question.editor.clone();
-            let assurance = question.editor_assurance;
-            question.votes.push(Vote { by, verb, stage, assurance, instead_of: None, at: None });
+            let (assurance, service) = (question.editor_assurance, question.editor_service.clone());
+            let vote = Vote { by, verb, stage, assurance, service, instead_of: None, at: None };
+            question.votes.push(vote);
         }
     }
+    // What an editor's word stands for was said when the question was asked, and is as old.
+    let asked_at = question.asked_at;
+    question.votes.iter_mut().for_each(|vote| vote.at = vote.at.or(Some(asked_at)));
 }
 
 /// Somebody has answered something in the run: where that bars them from what is open, it does so
@@ -168,6 +174,7 @@ pub(super) fn voted(
         verb: verb.word().to_owned(),
         stage,
         assurance: said.assurance,
+        service: said.service.clone(),
         instead_of: instead_of.map(str::to_owned),
         at: Some(at),
     }));
@@ -183,6 +190,15 @@ pub(super) fn voted(
 }
 
 impl Run {
+    /// What was answered to a question, if it was.
+    fn answer_to(&self, ordinal: u32) -> Option<&Said> {
+        let index = usize::try_from(ordinal).ok()?.checked_sub(1)?;
+        match self.endings.get(index)?.as_ref()? {
+            Ending::Answered(said) => Some(said),
+            Ending::Closed(_) => None,
+        }
+    }
+
     /// Notes who was asked a question at some time: they may learn how it ended.
     pub(super) fn also_asked(&mut self, ordinal: u32, who: &[String]) {
         let index = usize::try_from(ordinal).ok().and_then(|ordinal| ordinal.checked_sub(1));
@@ -430,7 +446,9 @@ fn at_gate(
             // K8: what one list grants does not open another's gate. All of them must have said so.
             let lasting = Verb::AllowForRun.word();
             if question.votes.iter().all(|vote| vote.verb == lasting) {
-                let granted = gate::grants(run, question, call, by);
+                let said = run.answer_to(question.ordinal).ok_or("a grant is an answer")?;
+                let footing = Footing { at: Some(run.updated_at), ..said.footing() };
+                let granted = gate::grants(run, question, call, (by, footing));
                 run.grants.extend(granted);
             }
             Ok(())

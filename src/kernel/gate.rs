@@ -23,9 +23,10 @@ use crate::kernel::family;
 use crate::kernel::grant::Grant;
 use crate::kernel::judging::{self, Judge};
 use crate::kernel::message::{ToolCall, readable};
-use crate::kernel::principal::Assurance;
+use crate::kernel::principal::Footing;
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::run::Run;
+use crate::kernel::said::Vote;
 use crate::kernel::secret;
 use crate::kernel::terms::{Kind, Patience, Stage};
 use crate::kernel::time::Millis;
@@ -162,7 +163,7 @@ fn is_refused(run: &Run, turn: &Turn, call: &ToolCall) -> bool {
 pub(super) fn edited(
     run: &Run,
     (question, call): (&Question, &ToolCall),
-    by: (&str, Assurance),
+    by: (&str, Footing<'_>),
     next: Next,
     now: Millis,
 ) -> Vec<Event> {
@@ -240,7 +241,7 @@ fn stopped(
     let always = refused || stops.iter().any(|(gate, _)| gate.when.is_empty());
     let is_brought = stops.iter().any(|(gate, _)| brought::is_named_so(&gate.name));
     let lasting = (!always && !is_brought).then(|| {
-        let grants = stops.iter().map(|(gate, _)| grant(gate, call, "", Millis(0)));
+        let grants = stops.iter().map(|(gate, _)| grant(gate, call, &[], ("", Millis(0))));
         grants.map(|grant| grant.words()).collect::<Vec<_>>()
     });
     let names: Vec<_> = stops.iter().map(|(gate, _)| gate.name.clone()).collect();
@@ -343,7 +344,7 @@ fn own_stages(gate: &Gate) -> Vec<Stage> {
 }
 
 /// What *allow for this run* lets through at a gate: the same tool, up to the numbers that were shown (K10).
-fn grant(gate: &Gate, call: &ToolCall, by: &str, at: Millis) -> Grant {
+fn grant(gate: &Gate, call: &ToolCall, words: &[Vote], (by, at): (&str, Millis)) -> Grant {
     let bounds = gate.when.iter().filter_map(|condition| match condition {
         Condition::Argument { pointer, over } => {
             let number = call.arguments.pointer(pointer).and_then(Value::as_f64);
@@ -364,18 +365,36 @@ fn grant(gate: &Gate, call: &ToolCall, by: &str, at: Millis) -> Grant {
         bounds: bounds.collect(),
         hidden: std::collections::BTreeSet::new(),
         by: by.to_owned(),
+        rests_on: words.to_vec(),
         at,
         until: gate.allow_ms.map(|ms| at.plus(ms)),
     }
 }
 
-/// What a person granted by *allow for this run*: at each of the gates that had asked, and no other.
-pub(super) fn grants(run: &Run, question: &Question, call: &ToolCall, by: &str) -> Vec<Grant> {
+/// What a person granted by *allow for this run*: at each of the gates that had asked, and no other. It rests on the words
+/// of all who said so, theirs included.
+pub(super) fn grants(
+    run: &Run,
+    question: &Question,
+    call: &ToolCall,
+    (by, footing): (&str, Footing<'_>),
+) -> Vec<Grant> {
+    let Footing { assurance, service, at } = footing;
+    let own = Vote {
+        by: by.to_owned(),
+        verb: Verb::AllowForRun.word().to_owned(),
+        stage: question.stage,
+        assurance,
+        service: service.map(str::to_owned),
+        instead_of: None,
+        at,
+    };
+    let words: Vec<Vote> = question.votes.iter().cloned().chain([own]).collect();
     let asked = question.rules();
     let gates = run.gates().filter(|gate| asked.contains(gate.name.as_str()));
     // A gate that always asks cannot be passed beforehand.
     let gates = gates.filter(|gate| !gate.when.is_empty());
-    gates.map(|gate| grant(gate, call, by, run.updated_at)).collect()
+    gates.map(|gate| grant(gate, call, &words, (by, run.updated_at))).collect()
 }
 
 /// Whether a person allowed the call beforehand, and who; a gate that always asks cannot be passed so.
@@ -385,7 +404,13 @@ fn is_granted(
     now: Millis,
     by: &mut Vec<(String, String)>,
 ) -> bool {
-    let covers = |grant: &&Grant| grant.covers(&gate.name, &call.tool, &call.arguments, now);
+    // K8: what somebody allowed with a key that is gone is allowed no more.
+    let is_theirs =
+        |word: &Vote| run.operator.stands_by(&word.by, word.footing(), &run.workflow.name);
+    let covers = |grant: &&Grant| {
+        let is_within = grant.covers(&gate.name, &call.tool, &call.arguments, now);
+        is_within && grant.rests_on.iter().all(is_theirs)
+    };
     let grant = run.grants.iter().filter(|_| !gate.when.is_empty()).find(covers);
     by.extend(grant.map(|grant| (gate.name.clone(), grant.by.clone())));
     grant.is_some()

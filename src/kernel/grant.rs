@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::kernel::said::Vote;
 use crate::kernel::time::Millis;
 
 /// Calls that a person allowed for the rest of the run: of one tool, at one gate, within the bounds
@@ -22,6 +23,8 @@ pub struct Grant {
     pub hidden: BTreeSet<String>,
     /// Who allowed it.
     pub by: String,
+    /// Everybody whose word it rests on: they and whoever had to say the same.
+    pub rests_on: Vec<Vote>,
     /// When.
     pub at: Millis,
     /// Until when, if not to the end.

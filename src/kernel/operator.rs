@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::kernel::halts::Halts;
-use crate::kernel::principal::{Assurance, Roles};
+use crate::kernel::principal::{Assurance, Footing, Roles};
 use crate::kernel::rules::Policy;
 use crate::kernel::time::Millis;
 
@@ -32,16 +32,21 @@ pub struct Membership {
     pub titles: Vec<String>,
     /// Where what they say with keys of their own counts.
     pub own: Voice,
-    /// Where what a service says for them counts.
-    pub vouched: Voice,
     /// When the first of the keys of their own was made that are good for a decision now; the beginning, where that is not
     /// known.
     pub own_since: Millis,
-    /// The same of the services that speak for people.
-    pub vouched_since: Millis,
     /// What those keys of their own are good for that are confined to no workflow: a service that speaks for them lets
     /// nothing go on that they could not.
     pub own_roles: Roles,
+}
+
+/// A service that speaks for people, as long as it has a key.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spokesman {
+    /// Where what it says for them counts.
+    pub voice: Voice,
+    /// When its key was made; the beginning, where that is not known.
+    pub since: Millis,
 }
 
 /// In which workflows somebody's credentials are good for a decision.
@@ -72,6 +77,8 @@ pub struct Operator {
     /// Who there is and what they belong to, by name: everybody with a credential. Empty where the
     /// server asks for none.
     pub people: BTreeMap<String, Membership>,
+    /// The services that speak for people, by the names of their keys.
+    pub services: BTreeMap<String, Spokesman>,
     /// Whether nobody decides what they asked for themselves, in any workflow.
     pub four_eyes: bool,
     /// How well whoever decides must be known, where the file does not say.
@@ -97,24 +104,27 @@ impl Operator {
         }
     }
 
-    /// Whether somebody who was known so well could still decide something in that workflow: by a role, and
-    /// by a credential that is not confined to others.
-    pub fn hears(&self, who: &str, assurance: Assurance, workflow: &str) -> bool {
+    /// Whether a word of somebody's that has this footing still counts in that workflow: by the role of a credential that
+    /// is good now, is not confined to others, and was there when it was said. What a service said for somebody goes by
+    /// the key of that very service: another has not said it.
+    pub fn stands_by(&self, who: &str, footing: Footing<'_>, workflow: &str) -> bool {
         let Some(known) = self.people.get(who) else { return self.knows(who) };
-        match assurance {
-            Assurance::Proven => known.own.covers(workflow),
-            Assurance::Vouched => known.vouched.covers(workflow),
-            Assurance::Model => false,
-        }
+        let (voice, since) = match footing.assurance {
+            Assurance::Proven => (&known.own, known.own_since),
+            Assurance::Vouched => match footing.service.and_then(|name| self.services.get(name)) {
+                Some(service) => (&service.voice, service.since),
+                None => return false,
+            },
+            Assurance::Model => return false,
+        };
+        voice.covers(workflow) && footing.at.is_none_or(|at| since <= at)
     }
 
-    /// Whether what somebody said then, known so well, can have been said with a credential that is good now.
-    pub fn spoke(&self, who: &str, assurance: Assurance, at: Millis) -> bool {
-        let since = self.people.get(who).map(|known| match assurance {
-            Assurance::Proven => known.own_since,
-            Assurance::Vouched | Assurance::Model => known.vouched_since,
-        });
-        since.is_none_or(|since| since <= at)
+    /// Whether somebody could decide something in that workflow, by themselves or through a service.
+    pub fn could_hear(&self, who: &str, workflow: &str) -> bool {
+        let Some(known) = self.people.get(who) else { return self.knows(who) };
+        let mut services = self.services.values();
+        known.own.covers(workflow) || services.any(|service| service.voice.covers(workflow))
     }
 
     /// Whether anybody of that name is known; everybody is, where nobody was ever named.

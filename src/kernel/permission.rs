@@ -11,7 +11,6 @@ use crate::kernel::principal::{Principal, Role};
 use crate::kernel::question::Question;
 use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
-use crate::kernel::time::Millis;
 use crate::kernel::workflow::Pattern;
 
 /// Something that changes something.
@@ -160,17 +159,20 @@ pub fn bars(
     (run, question): (&RunId, &Question),
     who: &Principal,
 ) -> Option<Refusal> {
-    let handed = || refuse_handed_over((run, question), who, admission.now);
+    let handed = || refuse_handed_over(admission, (run, question), who);
     place_of(admission, (run, question), who).and_then(|_| handed()).err()
 }
 
 /// A place that was handed over is not spoken in by two.
 pub(super) fn refuse_handed_over(
+    admission: &Admission<'_>,
     (run, question): (&RunId, &Question),
     who: &Principal,
-    now: Millis,
 ) -> Result<(), Refusal> {
-    let Some(handed) = question.handed(&who.id, now) else { return Ok(()) };
+    let handed = question.handed(&who.id, admission.now);
+    let Some(handed) = handed.filter(|handed| admission.is_theirs(question, handed)) else {
+        return Ok(());
+    };
     let request = question.id(run).to_string();
     Err(Refusal::HandedOver { request, to: handed.to.clone(), until: handed.until })
 }

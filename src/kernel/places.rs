@@ -13,7 +13,7 @@ use crate::kernel::claims::{Claim, Claimed, Delegated, Delegation, Holder, Span}
 use crate::kernel::command::{Decision, Wish};
 use crate::kernel::event::Event;
 use crate::kernel::id::RequestId;
-use crate::kernel::principal::{Assurance, Principal};
+use crate::kernel::principal::Principal;
 use crate::kernel::question::{Closed, Question};
 use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
@@ -155,8 +155,7 @@ fn refuse_holder(
     if !run.operator.knows(who) {
         return refused(format!("nobody is called `{who}` here; choose somebody with a key"));
     }
-    let is_heard = |assurance| run.operator.hears(who, assurance, &run.workflow.name);
-    if !is_heard(Assurance::Proven) && !is_heard(Assurance::Vouched) {
+    if !run.operator.could_hear(who, &run.workflow.name) {
         return refused(format!(
             "`{who}` could not decide it; choose a person who may answer here"
         ));
@@ -198,6 +197,8 @@ pub(super) fn delegated(
         to: holder.who.clone(),
         until: holder.span.end(at),
         assurance: delegated.known.as_ref().map(|known| known.assurance).unwrap_or_default(),
+        service: delegated.known.as_ref().and_then(|known| known.service().map(str::to_owned)),
+        at: Some(at),
     }));
     Ok(())
 }

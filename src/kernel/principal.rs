@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::kernel::time::Millis;
+
 /// What a credential is good for. One may have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
@@ -223,6 +225,33 @@ impl Known {
     /// Somebody known so.
     pub fn new(assurance: Assurance, credential: Credential) -> Self {
         Self { assurance, credential, seen: None }
+    }
+}
+
+/// What somebody's word rests on: how well they were known, which service spoke for them if one did, and when. Whether that
+/// still holds is the operator's to say (`Operator::stands_by`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footing<'a> {
+    /// How well they were known.
+    pub assurance: Assurance,
+    /// The service that spoke for them, by the name of its key.
+    pub service: Option<&'a str>,
+    /// When; now, or before that was written down, if absent.
+    pub at: Option<Millis>,
+}
+
+impl Known {
+    /// The service that spoke for them, if one did.
+    pub fn service(&self) -> Option<&str> {
+        match &self.credential {
+            Credential::Service(name) => Some(name),
+            Credential::Machine | Credential::Key(_) | Credential::Pass(_) => None,
+        }
+    }
+
+    /// What a word that is said now rests on.
+    pub fn footing(&self) -> Footing<'_> {
+        Footing { assurance: self.assurance, service: self.service(), at: None }
     }
 }
 

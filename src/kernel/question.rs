@@ -21,11 +21,11 @@ use crate::kernel::choice::Choice;
 use crate::kernel::claims::{Claim, Delegation};
 use crate::kernel::graph::{Frozen, Point, called};
 use crate::kernel::halts::Still;
-use crate::kernel::id::Version;
 use crate::kernel::message::ToolCall;
 use crate::kernel::named::Named;
 use crate::kernel::principal::Assurance;
 use crate::kernel::refused::Refused;
+use crate::kernel::said::{Said, Vote};
 use crate::kernel::secret;
 use crate::kernel::terms::{Kind, Level, OnTimeout, Stage};
 use crate::kernel::time::Millis;
@@ -142,6 +142,9 @@ pub struct Question {
     /// How well they were known.
     #[serde(default, skip_serializing_if = "Assurance::is_proven")]
     pub editor_assurance: Assurance,
+    /// The service that changed it for them, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub editor_service: Option<String>,
     /// Who has taken part in its run, where a stage excludes them; set when events are folded in.
     #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "barred")]
     pub participants: Vec<String>,
@@ -270,6 +273,7 @@ impl Question {
             editor: String::new(),
             editor_for: String::new(),
             editor_assurance: Assurance::default(),
+            editor_service: None,
             participants: Vec::new(),
             reached: Vec::new(),
             delegations: Vec::new(),
@@ -387,26 +391,6 @@ impl Question {
     }
 }
 
-/// Somebody's standing word on a question that needs more than theirs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Vote {
-    /// Who.
-    pub by: String,
-    /// What they said.
-    pub verb: String,
-    /// In which stage, counted from 0.
-    pub stage: u32,
-    /// How well they were known. All were proven before it was written down.
-    #[serde(default, skip_serializing_if = "Assurance::is_proven")]
-    pub assurance: Assurance,
-    /// In whose place, where that was handed to them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instead_of: Option<String>,
-    /// When; not known of what an editor's word stands for, nor in heads from before it was written down.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Millis>,
-}
-
 /// Why a question does not admit somebody, as they are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyNot {
@@ -441,23 +425,6 @@ pub enum Ending {
     Answered(Said),
     /// Nobody did, or it was taken back.
     Closed(Closed),
-}
-
-/// Somebody's word, as far as a repeat of it is known by.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
-    /// Who.
-    pub by: String,
-    /// The idempotency key.
-    pub key: String,
-    /// The digest of the value as it was given.
-    pub given: String,
-    /// The version of the event.
-    pub version: Version,
-    /// Whether it refuses what was asked.
-    pub is_no: bool,
-    /// How well they were known.
-    pub assurance: Assurance,
 }
 
 /// How a question ended without an answer.

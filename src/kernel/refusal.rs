@@ -340,7 +340,9 @@ pub enum Refusal {
         wanted: String,
     },
     /// The key was good, and is so no more.
-    #[error("the key `{0}` has expired; `holdpoint keys add` makes another")]
+    #[error(
+        "the key `{0}` has expired; `holdpoint keys remove {0}`, then `holdpoint keys add {0} --again` makes another"
+    )]
     KeyExpired(String),
     /// A service speaks for somebody whom nobody knows.
     #[error(

@@ -4,7 +4,7 @@
 
 use crate::kernel::halts::Halt;
 use crate::kernel::operator::Operator;
-use crate::kernel::principal::{Assurance, Credential, Known, Principal, Role};
+use crate::kernel::principal::{Assurance, Known, Principal, Role};
 use crate::kernel::refusal::Refusal;
 
 /// Refuses somebody with an admin's credential who may not take that halt back all the same.
@@ -48,16 +48,14 @@ fn is_theirs(who: &Principal, wanted: &[Role], operator: &Operator) -> bool {
 
 /// Whoever stands behind what was said: the person, and the service that spoke for them.
 fn behind<'a>(id: &'a str, known: Option<&'a Known>) -> impl Iterator<Item = &'a str> {
-    let service = known.and_then(|known| match &known.credential {
-        Credential::Service(name) => Some(name.as_str()),
-        Credential::Machine | Credential::Key(_) | Credential::Pass(_) => None,
-    });
+    let service = known.and_then(Known::service);
     std::iter::once(id).chain(service)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::principal::Credential;
     use crate::kernel::{Membership, Millis, Roles, Scope};
 
     /// Four eyes, and of everybody whom a service may name only boss and root are admins themselves.

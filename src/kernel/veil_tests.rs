@@ -398,6 +398,7 @@ fn the_bound_of_a_grant_does_not_tell_a_number_that_is_secret() {
         bounds: vec![("/amount".into(), 73.0), ("/days".into(), 14.0)],
         hidden: BTreeSet::new(),
         by: "ada".into(),
+        rests_on: Vec::new(),
         at: crate::kernel::Millis(1),
         until: None,
     };

@@ -124,10 +124,8 @@ pub trait Signer: Signs {
     /// whoever can write there cannot write here. An error where the key may not sign such a log.
     fn last(&self, origin: &str) -> Result<Vec<String>, Fault>;
 
-    /// When heads were last kept there; none where that is not known.
-    fn kept_at(&self) -> Option<Millis> {
-        None
-    }
+    /// The same, less what was last kept before `seen`, by the file that it lies in; all of them where that is not known.
+    fn kept_since(&self, origin: &str, seen: Option<Millis>) -> Result<Vec<String>, Fault>;
 
     /// Another log that the key has signed, and its last head, where that keeps it from signing one of this origin.
     fn other(&self, origin: &str) -> Result<Option<(String, String)>, Fault>;

@@ -17,6 +17,9 @@ use crate::kernel::evidence::walk::{Entry, Step, Walk};
 use crate::kernel::evidence::{Finding, Hash, is_definition, tree, whole_digest};
 use crate::kernel::{RunId, Version, strict};
 
+/// How an export of a whole store begins: it is no bundle, and whoever takes it for one is told.
+const EXPORT: &str = r#"{"header":{"format":"holdpoint-export""#;
+
 /// What the file calls itself.
 pub const FORMAT: &str = "holdpoint-bundle";
 /// The version of its form.
@@ -107,6 +110,13 @@ impl Bundle {
             );
             wrong(what)
         };
+        if text.starts_with(EXPORT) {
+            return Err(wrong(
+                "it is an export of a whole store, which `holdpoint import` checks as it reads it, before it writes anything; \
+                 `verify` of the store that it came from, or of the one that it was imported into, checks what was decided"
+                    .into(),
+            ));
+        }
         // Of two members of one name one program reads the first and another the last.
         let value = strict::read(text.as_bytes()).map_err(|misread| none(&misread.to_string()))?;
         if !is_of_objects(&value) {

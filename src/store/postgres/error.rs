@@ -193,7 +193,8 @@ pub enum PostgresError {
     },
     /// Nobody made our tables there.
     #[error(
-        "there is no Holdpoint store in the database at {place}; `holdpoint store migrate --store ADDRESS` makes one"
+        "there is no Holdpoint store in the database at {place}; `holdpoint store migrate --store ADDRESS` makes an empty one: \
+         not where a backup was to be put back, which left nothing there"
     )]
     NoStore {
         /// Where.

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use tokio_postgres::Transaction;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use crate::kernel::evidence::leaf::{Leaf, Place};
@@ -205,7 +206,12 @@ impl Evidence for PostgresJournal {
             // One at a time: whoever comes second is told to try again.
             let sql = "select body from holdpoint.kept where name = $1 for update nowait";
             let row = transaction.query_typed_one(sql, &[(&TREE, Type::TEXT)]).await;
-            let row = row.map_err(failed)?;
+            let row = row.map_err(|error| match error.code() {
+                Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                    Fault::Retriable("another server gives leaves their places".into())
+                }
+                Some(_) | None => failed(error),
+            })?;
             let mut edge = frontier(get(&row, 0)?)?;
             let sql = "select place, body from holdpoint.pending order by place limit $1";
             let limit = most(most_of_them);

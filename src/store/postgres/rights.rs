@@ -27,6 +27,9 @@ select not exists (select 1
     where n.nspname = 'holdpoint' and c.relkind = 'r'
       and pg_catalog.has_table_privilege(c.oid, 'insert, update, delete'))";
 
+/// Where the credentials of those lie who listen to runs: not for everybody who looks.
+const HOOKS: &str = "holdpoint.hooks";
+
 /// What is said of such a one where they look: nothing is wrong with that.
 pub(super) const ONLY_READS: &str =
     "this role may only read: enough to look, and not for a server, nor for commands that write";
@@ -45,6 +48,17 @@ pub(super) struct Missing {
 impl Missing {
     fn is_of_functions(&self) -> bool {
         self.right == "execute"
+    }
+
+    /// What whoever looks lacks of it: they execute and select, and nobody who looks has to see what lies with the hooks.
+    fn to_look(self) -> Option<Self> {
+        if self.is_of_functions() {
+            return Some(self);
+        }
+        let seen: Vec<_> = self.places.split(", ").filter(|place| *place != HOOKS).collect();
+        let is_wanted = self.right == "select" && !seen.is_empty();
+        let is_every = self.is_every && seen.len() == self.places.split(", ").count();
+        is_wanted.then(|| Self { places: seen.join(", "), right: self.right.clone(), is_every })
     }
 
     /// What somebody may not do for want of it.
@@ -117,17 +131,35 @@ fn grants(missing: &[Missing], role: &str) -> String {
 
 /// What whoever is connected lacks of what a server needs: all of it, so that nobody comes again for each.
 pub(super) async fn lacking(client: &impl GenericClient) -> Result<Option<Lacking>, Error> {
-    let rows = client.query_typed(LACKING, &[]).await?;
-    let Some(first) = rows.first() else { return Ok(None) };
+    let Some((missing, role)) = missing(client).await? else { return Ok(None) };
     if client.query_typed_one(IS_READER, &[]).await?.try_get(0)? {
         return Ok(Some(Lacking::ToWrite));
     }
-    let role = first.try_get(3)?;
+    Ok(Some(Lacking::Rights { missing, role }))
+}
+
+/// The same of what whoever only looks needs, which is less: why they cannot, and what to do.
+pub(super) async fn lacking_to_look(
+    client: &impl GenericClient,
+) -> Result<Option<(String, String)>, Error> {
+    let Some((missing, role)) = missing(client).await? else { return Ok(None) };
+    let missing: Vec<_> = missing.into_iter().filter_map(Missing::to_look).collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    let gives = format!("{} lets this role look", grants(&missing, &role));
+    Ok(Some((Lacking::Rights { missing, role }.why(), gives)))
+}
+
+/// The rights that are missing, and who lacks them; none where nothing is.
+async fn missing(client: &impl GenericClient) -> Result<Option<(Vec<Missing>, String)>, Error> {
+    let rows = client.query_typed(LACKING, &[]).await?;
+    let Some(first) = rows.first() else { return Ok(None) };
     let missing = rows.iter().map(|row| {
         let (right, places, is_every) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         Ok(Missing { right, places, is_every })
     });
-    Ok(Some(Lacking::Rights { missing: missing.collect::<Result<_, Error>>()?, role }))
+    Ok(Some((missing.collect::<Result<_, Error>>()?, first.try_get(3)?)))
 }
 
 /// What to do about a no to whoever connects, by the code that it has.
@@ -139,7 +171,8 @@ pub(super) fn remedy(code: &str) -> &'static str {
         }
         "42501" => {
             "give that user the right: `grant connect on database NAME to USER`, `grant usage on schema holdpoint to USER`, \
-             `grant select, insert, update, delete on all tables in schema holdpoint to USER`"
+             `grant select, insert, update, delete on all tables in schema holdpoint to USER`, `grant execute on all functions in \
+             schema holdpoint to USER`"
         }
         _ => "check user and password in the address, and what `pg_hba.conf` says of them",
     }
@@ -191,6 +224,20 @@ mod tests {
         let gives =
             "`grant delete on holdpoint.runs to weak` gives that right; servers need all of them";
         assert_eq!(remedy, gives);
+    }
+
+    #[test]
+    fn whoever_only_looks_lacks_what_looking_takes_and_nothing_of_hooks() {
+        let to_look = |right, places, is_every| {
+            let lacks = missing(right, places, is_every).to_look();
+            lacks.map(|lacks| grants(&[lacks], "aud"))
+        };
+        assert_eq!(to_look("insert", "holdpoint.runs", false), None);
+        assert_eq!(to_look("select", "holdpoint.hooks", false), None);
+        let given = "`grant select on holdpoint.runs to aud`".to_owned();
+        assert_eq!(to_look("select", "holdpoint.hooks, holdpoint.runs", false), Some(given));
+        let given = "`grant execute on all functions in schema holdpoint to aud`".to_owned();
+        assert_eq!(to_look("execute", "holdpoint.kept_as", true), Some(given));
     }
 
     #[test]

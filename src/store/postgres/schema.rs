@@ -3,7 +3,7 @@
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, SimpleQueryMessage, Transaction};
 
 use crate::store::postgres::config::PostgresConfig;
 use crate::store::postgres::difference::{Difference, difference};
@@ -12,7 +12,7 @@ use crate::store::postgres::faults::refused;
 use crate::store::postgres::hosts::History;
 use crate::store::postgres::indexes;
 use crate::store::postgres::raising::{self, DESKS, MAKE, RAISE};
-use crate::store::postgres::rights::lacking;
+use crate::store::postgres::rights;
 use crate::store::postgres::settings;
 
 /// One at a time makes or changes the tables.
@@ -75,6 +75,12 @@ select coalesce(string_agg(line, E'\\n' order by line collate \"C\"), '') from (
     where n.nspname = 'holdpoint'
 ) lines";
 
+/// Settings by which a server says the same otherwise: what it is asked within one transaction is told as it was when the
+/// tables were made, whatever is set there.
+const PLAINLY: &str = "select pg_catalog.set_config('bytea_output', 'hex', true),
+    pg_catalog.set_config('standard_conforming_strings', 'on', true),
+    pg_catalog.set_config('quote_all_identifiers', 'off', true)";
+
 /// Looks at what a connection leads to: whether it may be trusted with anything, and whether our tables are there.
 pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<(), PostgresError> {
     settings::check(config, client).await?;
@@ -96,9 +102,12 @@ pub(super) async fn check(config: &PostgresConfig, client: &Client) -> Result<()
                 return Err(PostgresError::NewerForm { place, found, reads: READS });
             }
             if config.only_looks {
-                return Ok(());
+                let lacks = rights::lacking_to_look(client).await.map_err(failed)?;
+                return lacks.map_or(Ok(()), |(why, remedy)| {
+                    Err(PostgresError::Denied { place, why, remedy })
+                });
             }
-            match lacking(client).await.map_err(failed)? {
+            match rights::lacking(client).await.map_err(failed)? {
                 None => Ok(()),
                 Some(lacking) => {
                     let (why, remedy) = (lacking.why(), lacking.remedy());
@@ -137,8 +146,13 @@ async fn kept(client: &Client) -> Result<Option<(i32, String)>, tokio_postgres::
     }
 }
 
+/// What the tables are, in lines. Both statements go as one, and are so one transaction: also behind a pooler.
 async fn shape(client: &Client) -> Result<String, tokio_postgres::Error> {
-    client.query_typed_one(SHAPE, &[]).await?.try_get(0)
+    let said = client.simple_query(&format!("{PLAINLY}; {SHAPE}")).await?;
+    let rows = said
+        .iter()
+        .filter_map(|said| if let SimpleQueryMessage::Row(row) = said { Some(row) } else { None });
+    Ok(rows.last().and_then(|row| row.get(0)).unwrap_or_default().to_owned())
 }
 
 /// What a migration came to.
@@ -174,7 +188,7 @@ pub(super) async fn migrate_as(
     let failed = |error: tokio_postgres::Error| not_owned(&place, &error, true);
     let unmade = |error: tokio_postgres::Error| not_owned(&place, &error, false);
     let transaction = client.transaction().await.map_err(failed)?;
-    let lock = format!("select pg_catalog.pg_advisory_xact_lock({MIGRATING})");
+    let lock = format!("{PLAINLY}; select pg_catalog.pg_advisory_xact_lock({MIGRATING})");
     transaction.batch_execute(&lock).await.map_err(failed)?;
     let is_there = "select pg_catalog.to_regclass('holdpoint.meta') is not null";
     let row = transaction.query_typed_one(is_there, &[]).await.map_err(failed)?;

@@ -30,7 +30,7 @@ pub async fn export(
             if defined.insert(head.definition.clone()) {
                 writer.definition(journal, &head.definition).await?;
             }
-            writer.run(journal, &head).await?;
+            writer.run(journal, &head).await.map_err(|error| in_run(&head.run, error))?;
             used.insert(head.session);
         }
         progress(writer.counts);
@@ -131,6 +131,14 @@ impl Writer<'_> {
             self.line(&Line::Append { at, events: together })?;
         }
         Ok(())
+    }
+}
+
+/// Damage is told with the run that it lies in.
+fn in_run(run: &RunId, error: TransferError) -> TransferError {
+    match error {
+        TransferError::Store(Fault::Corrupt(what)) => TransferError::Run { run: run.clone(), what },
+        other => other,
     }
 }
 

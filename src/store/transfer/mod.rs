@@ -89,6 +89,16 @@ pub enum TransferError {
     /// The file cannot be read or written.
     #[error("the file cannot be read or written")]
     Io(#[from] std::io::Error),
+    /// Something in the store does not check out.
+    #[error(
+        "run `{run}` cannot be exported: {what}; `holdpoint doctor` names everything that is damaged, and a backup of before has it"
+    )]
+    Run {
+        /// Which run.
+        run: RunId,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The store said no.
     #[error("the store failed; if this was an import, the same command again goes on with it")]
     Store(#[from] Fault),

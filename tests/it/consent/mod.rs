@@ -11,6 +11,7 @@ pub(crate) mod family;
 pub(crate) mod forks;
 pub(crate) mod forms;
 pub(crate) mod gates;
+pub(crate) mod gone_keys;
 pub(crate) mod keys;
 pub(crate) mod lapsed;
 pub(crate) mod late;

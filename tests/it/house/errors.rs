@@ -131,7 +131,7 @@ pub(crate) const CODES: &[Row] = &[
             "auth.expired",
             Code::Unauthenticated,
             "The key was good until a time that has come.",
-            "`holdpoint keys add` makes another.",
+            "`holdpoint keys remove NAME`, then `holdpoint keys add NAME --again` makes another.",
         ),
     ),
     shown_in(

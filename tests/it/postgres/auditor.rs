@@ -66,6 +66,17 @@ async fn whoever_may_only_read_verifies_the_store_and_reads_its_trail_and_journa
     }
     let told = ran(&["respond", &request, "allow_once"]);
     assert!(told.err.contains("worked on by servers alone"), "{told:?}");
+    // Where functions are nobody's by themselves, whoever looks is told what lets them.
+    let functions = "on all functions in schema holdpoint";
+    let revoked =
+        format!("revoke execute {functions} from public; revoke execute {functions} from {role}");
+    owner.batch_execute(&revoked).await.unwrap();
+    let grant = format!("`grant execute {functions} to {role}` lets this role look");
+    for words in [&["verify"][..], &["doctor"], &["runs"], &["audit"]] {
+        let told = ran(words);
+        let said = format!("{}{}", told.out, told.err);
+        assert!(told.code != 0 && said.contains(&grant), "{words:?}: {told:?}");
+    }
     drop(server);
     let gone = format!("drop owned by {role}; drop role {role}");
     owner.batch_execute(&gone).await.unwrap();

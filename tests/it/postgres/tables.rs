@@ -71,6 +71,29 @@ async fn what_was_done_to_the_tables_is_told_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn how_a_server_is_set_to_write_things_is_not_taken_for_what_was_done_to_the_tables() {
+    let (made, empty) = (Database::made().await, Database::empty().await);
+    let settings = ["bytea_output = escape", "quote_all_identifiers = on"];
+    let settings = [&settings[..], &["standard_conforming_strings = off"]].concat();
+    for database in [&made, &empty] {
+        let client = database.client().await;
+        for setting in &settings {
+            let set = format!("alter database {} set {setting}", database.name);
+            client.batch_execute(&set).await.unwrap();
+        }
+    }
+    // One that was made before, and one that is made so.
+    let config = PostgresConfig::new(&empty.address()).unwrap();
+    holdpoint::store::migrate(&config).await.unwrap();
+    for database in [made, empty] {
+        database.open().await.journal().close().await;
+        let reset = format!("alter database {} reset all", database.name);
+        database.client().await.batch_execute(&reset).await.unwrap();
+        database.open().await.journal().close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_index_that_is_gone_refuses_nobody_is_named_and_is_made_again() {
     let database = Database::made().await;
     let config = PostgresConfig::new(&database.address()).unwrap();
