@@ -16,10 +16,12 @@ pub struct StoreConfig {
     /// in the middle of a write; reading and pruning go on. A quarter of it must be free to open
     /// the store: sled saves its page table then, 14 MB for a million runs.
     pub reserve_bytes: u64,
-    /// After writing this much the page table is saved anew, so that a restart reads at most the
-    /// log since then: about a second for twice 512 MiB. Saving stops all writing meanwhile, for
-    /// about as long as a restart takes; the more seldom the better.
+    /// After writing this much the page table is saved anew as soon as nobody writes for a moment, so that a restart
+    /// reads only the log since then: about a second a gigabyte. Saving stops everybody meanwhile, for about as long as a
+    /// restart takes then; so it waits for a lull.
     pub refresh_bytes: u64,
+    /// After writing this much it is saved though somebody writes: a restart is never longer than that.
+    pub refresh_bytes_max: u64,
     /// After so many more events a run is saved folded, so that a long one is taken up from there.
     pub fold_events: u64,
     /// Whoever opens it only looks: a store of the build before keeps its form, and that build opens it afterwards (E8).
@@ -34,6 +36,7 @@ impl StoreConfig {
             cache_bytes: 64 << 20,
             reserve_bytes: 64 << 20,
             refresh_bytes: 512 << 20,
+            refresh_bytes_max: 8 << 30,
             fold_events: 10_000,
             is_only_looked_at: false,
         }

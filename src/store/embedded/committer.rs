@@ -26,6 +26,7 @@ use crate::store::embedded::group::{Decided, Group, Written};
 use crate::store::embedded::head_cache::HeadCache;
 use crate::store::embedded::health::{Health, Watch};
 use crate::store::embedded::high_water_mark::HighWaterMark;
+use crate::store::embedded::lull::Lull;
 use crate::store::embedded::prepared::{Change, Prepared};
 use crate::store::embedded::prune_scan::PruneScan;
 use crate::store::embedded::wal::Wal;
@@ -62,6 +63,8 @@ pub(super) enum Job {
         expect(dead_code, reason = "a store moves into a database alone")
     )]
     Barrier(oneshot::Sender<()>),
+    /// Nobody has written for a while, and much was before that.
+    Lull,
     Close(oneshot::Sender<()>),
 }
 
@@ -93,7 +96,7 @@ pub(super) struct Committer {
     pub(super) cache: HeadCache,
     pub(super) wal: Wal,
     pub(super) checkpointer: Checkpointer,
-    pub(super) written: u64,
+    pub(super) lull: Lull,
 }
 
 impl Committer {
@@ -117,6 +120,7 @@ impl Committer {
                 }
                 Job::Prune { before, limit, reply } => tell(reply, self.prune(before, limit)),
                 Job::Barrier(reply) => tell(reply, ()),
+                Job::Lull => self.reopen(),
                 Job::Close(reply) => {
                     self.close();
                     tell(reply, ());
@@ -188,7 +192,7 @@ impl Committer {
         }
         self.wal.append(&writes).map_err(|error| broken(&error))?;
         failpoint::hit("store.after_sync");
-        self.written += weight(&writes);
+        self.lull.wrote(weight(&writes));
         self.database.write(writes)
     }
 
@@ -236,10 +240,17 @@ impl Committer {
     }
 
     fn reopen_if_due(&mut self) {
-        if self.written < self.database.reopen_bytes() || self.health.check().is_err() {
+        if self.lull.written() >= self.database.reopen_bytes() {
+            self.reopen();
+        }
+    }
+
+    /// Has the page table saved: a restart reads only what is written from now on.
+    fn reopen(&mut self) {
+        if self.health.check().is_err() {
             return;
         }
-        self.written = 0;
+        self.lull.saved();
         if let Err(failure) = self.checkpoint().and_then(|()| self.database.reopen()) {
             self.health.fail(&failure.to_string());
         }
@@ -276,7 +287,9 @@ fn gather(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<(Work, Reply)>) -> Opt
                 bytes += work.bytes();
                 jobs.push((work, reply));
             }
-            alone @ (Job::Prune { .. } | Job::Barrier(_) | Job::Close(_)) => return Some(alone),
+            alone @ (Job::Prune { .. } | Job::Barrier(_) | Job::Lull | Job::Close(_)) => {
+                return Some(alone);
+            }
         }
     }
     None

@@ -189,9 +189,9 @@ impl Database {
         )))
     }
 
-    /// How much may be written before the page table is saved anew.
+    /// How much may be written before the page table is saved anew, also where nobody waits for it to be.
     pub(super) fn reopen_bytes(&self) -> u64 {
-        self.config.refresh_bytes
+        self.config.refresh_bytes_max
     }
 }
 

@@ -25,6 +25,7 @@ mod health;
 mod high_water_mark;
 mod invariants;
 mod leaves;
+mod lull;
 mod memtable;
 #[cfg(feature = "postgres")]
 mod moving;
@@ -71,6 +72,7 @@ use crate::store::embedded::group::Written;
 use crate::store::embedded::head_cache::HeadCache;
 use crate::store::embedded::health::Health;
 use crate::store::embedded::high_water_mark::HighWaterMark;
+use crate::store::embedded::lull::Lull;
 #[cfg(feature = "postgres")]
 pub(super) use crate::store::embedded::moving::run_of;
 use crate::store::embedded::prepared::{Change, OutboxChange, Prepared, SessionChange};
@@ -115,6 +117,8 @@ impl EmbeddedJournal {
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
         let checkpointer = Checkpointer::start(Arc::clone(&database), Arc::clone(&health));
         let checkpointer = checkpointer.map_err(failed)?;
+        let lull = Lull::watch(queue.downgrade(), config.refresh_bytes, || Job::Lull);
+        let lull = lull.map_err(failed)?;
         let committer = Committer {
             database: Arc::clone(&database),
             leases: Arc::clone(&leases),
@@ -124,7 +128,7 @@ impl EmbeddedJournal {
             cache: HeadCache::default(),
             wal,
             checkpointer,
-            written: 0,
+            lull,
         };
         std::thread::Builder::new()
             .name("holdpoint-committer".into())

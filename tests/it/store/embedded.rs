@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use holdpoint::kernel::{Millis, RunId};
 use holdpoint::ports::{AppendError, Fault, Head, Hold, Journal, RunFilter, StoreReport};
@@ -28,7 +29,7 @@ async fn saving_the_page_table_in_mid_life_loses_nothing() {
     let bed = Bed::sled().await;
     bed.journal().close().await;
     // So small that nearly every group closes and opens the database.
-    let eager = StoreConfig { refresh_bytes: 4_096, ..config(bed.path()) };
+    let eager = StoreConfig { refresh_bytes_max: 4_096, ..config(bed.path()) };
     let store = open_with(&eager).await.unwrap();
     let bed = bed.reopened(store);
     let before = filled(&bed).await;
@@ -38,6 +39,30 @@ async fn saving_the_page_table_in_mid_life_loses_nothing() {
     assert_eq!(snapshots.len(), 1, "{snapshots:?}");
     let journal = open(bed.path()).await.unwrap().journal();
     assert_eq!(picture(&*journal).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_table_is_saved_where_nobody_waits_for_it_and_the_store_goes_on() {
+    let bed = Bed::sled().await;
+    bed.journal().close().await;
+    let store = bed.path().join("store");
+    let saved = || names(&store, "snap.");
+    let before = saved();
+    let quiet = StoreConfig { refresh_bytes: 4_096, ..config(bed.path()) };
+    let bed = bed.reopened(open_with(&quiet).await.unwrap());
+    let filled = filled(&bed).await;
+    // Whoever reads sees no difference meanwhile.
+    let waited = tokio::time::timeout(Duration::from_secs(60), async {
+        while saved() == before || saved().is_empty() {
+            assert_eq!(picture(&*bed.journal()).await, filled);
+        }
+    });
+    waited.await.expect("nobody writes");
+    assert!(bed.journal().is_healthy());
+    assert_eq!(picture(&*bed.journal()).await, filled);
+    let (play, begin) = Play::begin(50, "later", "ann", 10);
+    bed.journal().append(begin).await.unwrap();
+    assert!(bed.journal().read(&play.run.id, 0, 1).await.is_ok_and(|events| events.len() == 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
