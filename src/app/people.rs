@@ -91,7 +91,7 @@ fn since<'a>(keys: impl Iterator<Item = &'a Key>) -> Millis {
 
 /// The services that speak for people.
 fn services(keys: Option<&Keys>, now: Millis) -> BTreeMap<String, Spokesman> {
-    let all = keys.into_iter().flat_map(|keys| keys.list());
+    let all = keys.into_iter().flat_map(Keys::list);
     let good = all.filter(|key| key.kind == KeyKind::Service && !key.is_over(now));
     let spokesman = |key: &Key| {
         let only = || std::iter::once(key);

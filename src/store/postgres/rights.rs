@@ -51,7 +51,7 @@ impl Missing {
     }
 
     /// What whoever looks lacks of it: they execute and select, and nobody who looks has to see what lies with the hooks.
-    fn to_look(self) -> Option<Self> {
+    fn for_a_look(self) -> Option<Self> {
         if self.is_of_functions() {
             return Some(self);
         }
@@ -143,7 +143,7 @@ pub(super) async fn lacking_to_look(
     client: &impl GenericClient,
 ) -> Result<Option<(String, String)>, Error> {
     let Some((missing, role)) = missing(client).await? else { return Ok(None) };
-    let missing: Vec<_> = missing.into_iter().filter_map(Missing::to_look).collect();
+    let missing: Vec<_> = missing.into_iter().filter_map(Missing::for_a_look).collect();
     if missing.is_empty() {
         return Ok(None);
     }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn whoever_only_looks_lacks_what_looking_takes_and_nothing_of_hooks() {
         let to_look = |right, places, is_every| {
-            let lacks = missing(right, places, is_every).to_look();
+            let lacks = missing(right, places, is_every).for_a_look();
             lacks.map(|lacks| grants(&[lacks], "aud"))
         };
         assert_eq!(to_look("insert", "holdpoint.runs", false), None);

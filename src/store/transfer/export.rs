@@ -136,10 +136,10 @@ impl Writer<'_> {
 
 /// Damage is told with the run that it lies in.
 fn in_run(run: &RunId, error: TransferError) -> TransferError {
-    match error {
-        TransferError::Store(Fault::Corrupt(what)) => TransferError::Run { run: run.clone(), what },
-        other => other,
+    if let TransferError::Store(Fault::Corrupt(what)) = error {
+        return TransferError::Run { run: run.clone(), what };
     }
+    error
 }
 
 fn missing(what: &str, name: &str) -> Fault {

@@ -52,7 +52,7 @@ async fn the_page_table_is_saved_where_nobody_waits_for_it_and_the_store_goes_on
     let bed = bed.reopened(open_with(&quiet).await.unwrap());
     let filled = filled(&bed).await;
     // Whoever reads sees no difference meanwhile.
-    let waited = tokio::time::timeout(Duration::from_secs(60), async {
+    let waited = tokio::time::timeout(Duration::from_mins(1), async {
         while saved() == before || saved().is_empty() {
             assert_eq!(picture(&*bed.journal()).await, filled);
         }
