@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::app::Config;
 use crate::app::keys::{Key, KeyKind, Keys, KeysError};
 use crate::app::settings::Person;
-use crate::kernel::{Environment, Membership, Millis, Operator, Spokesman, Voice};
+use crate::kernel::{Environment, Membership, Millis, Operator, Say, Voice};
 
 /// Where a server works that asks for no keys, unless the operator says otherwise.
 const DEVELOPMENT: &str = "development";
@@ -28,7 +28,7 @@ pub(super) fn warn(config: &Config, keys: Option<&Keys>) {
 /// Warns of keys that are not made yet, by the clock that words are said by: one that is ahead made them.
 pub(super) fn warn_early(keys: Option<&Keys>, now: Millis) {
     for key in keys.into_iter().flat_map(Keys::list) {
-        if since(std::iter::once(key)) > now {
+        if say(key).is_some_and(|say| say.since > now) {
             tracing::warn!(
                 key = key.name,
                 created = key.created,
@@ -69,35 +69,25 @@ pub(super) fn operator(config: &Config, keys: Option<&Keys>, now: Millis) -> Ope
     }
 }
 
-/// Where these keys are good for a decision.
-fn voice<'a>(keys: impl Iterator<Item = &'a Key>) -> Voice {
-    let deciding: Vec<&Key> = keys.filter(|key| key.decides()).collect();
-    if deciding.iter().any(|key| key.workflows.is_empty()) {
-        return Voice::Everywhere;
-    }
-    Voice::Within(deciding.iter().flat_map(|key| &key.workflows).cloned().collect())
-}
-
-/// When the first of these was made of those that are good for a decision; the beginning, where one does not say. Keys were
-/// once made to the nearest second.
-fn since<'a>(keys: impl Iterator<Item = &'a Key>) -> Millis {
-    let made = keys.filter(|key| key.decides()).map(|key| {
-        let at = key.created.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_millisecond);
-        let at = at.ok().and_then(|at| u64::try_from(at).ok()).unwrap_or_default();
-        Millis(if at % 1_000 == 0 { at.saturating_sub(1_000) } else { at })
-    });
-    made.min().unwrap_or_default()
+/// What a key is good for in a decision; none where it is for nothing. Keys were once made to the nearest second, and where one
+/// does not say when it was it is as old as anything.
+fn say(key: &Key) -> Option<Say> {
+    let at = key.created.parse::<jiff::Timestamp>().map(jiff::Timestamp::as_millisecond);
+    let at = at.ok().and_then(|at| u64::try_from(at).ok()).unwrap_or_default();
+    let since = Millis(if at % 1_000 == 0 { at.saturating_sub(1_000) } else { at });
+    let voice = if key.workflows.is_empty() {
+        Voice::Everywhere
+    } else {
+        Voice::Within(key.workflows.iter().cloned().collect())
+    };
+    key.decides().then_some(Say { voice, since })
 }
 
 /// The services that speak for people.
-fn services(keys: Option<&Keys>, now: Millis) -> BTreeMap<String, Spokesman> {
+fn services(keys: Option<&Keys>, now: Millis) -> BTreeMap<String, Say> {
     let all = keys.into_iter().flat_map(Keys::list);
     let good = all.filter(|key| key.kind == KeyKind::Service && !key.is_over(now));
-    let spokesman = |key: &Key| {
-        let only = || std::iter::once(key);
-        Spokesman { voice: voice(only()), since: since(only()) }
-    };
-    good.map(|key| (key.name.clone(), spokesman(key))).collect()
+    good.filter_map(|key| Some((key.name.clone(), say(key)?))).collect()
 }
 
 /// Everybody with a credential, and what the settings say of them. Without keys everybody is known.
@@ -128,7 +118,7 @@ fn people(
             let own = || good().filter(|key| key.identity() == name);
             // Whoever has none speaks through a service, or as whoever owns the machine.
             if own().next().is_some() {
-                (member.own, member.own_since) = (voice(own()), since(own()));
+                member.own = own().filter_map(say).collect();
             }
             let is_own = |key: &&Key| key.kind == KeyKind::Person && key.identity() == name;
             let own = good().filter(is_own).filter(|key| key.workflows.is_empty());

@@ -290,22 +290,9 @@ fn first_time(
     }
     let mut first = None;
     let mut known = 0;
-    let ended = (1..).zip(&run.endings).filter_map(|(ordinal, ending)| match ending {
-        Some(Ending::Answered(said)) => Some((ordinal, said)),
-        Some(Ending::Closed(_)) | None => None,
-    });
-    // A word that no longer counts is as if it had not been said: who says it again is heard.
-    let admission = run.admission(now);
-    let counts = |(ordinal, said): &&(u32, Said)| {
-        let Some(question) = run.questions.get(ordinal) else { return true };
-        let mut own = question.votes.iter().filter(|vote| vote.by == said.by);
-        own.any(|vote| admission.counts(question, vote))
-    };
-    let voted = run.voted.iter().filter(counts).map(|(ordinal, said)| (*ordinal, said));
-    for (ordinal, Said { by, key: used, given, version, .. }) in ended.chain(voted) {
-        if used != key || *by != principal.id {
-            continue;
-        }
+    let said =
+        run.still_said_by(&principal.id, run.admission(now)).filter(|(_, said)| said.key == key);
+    for (ordinal, Said { given, version, .. }) in said {
         let again = answers.iter().find(|answer| answer.request.ordinal == ordinal);
         if again.is_none_or(|answer| digest::of(&answer.value) != *given) {
             return Err(Refusal::KeyReused(key.to_owned()));

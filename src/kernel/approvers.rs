@@ -248,7 +248,10 @@ impl Admission<'_> {
             let workflow = self.by.workflow;
             !question.decides() || self.operator.stands_by(&vote.by, vote.footing(), workflow)
         };
-        is_known && self.place(question, vote.stage, &vote.by).is_some() && is_theirs()
+        let place = self.place(question, vote.stage, &vote.by);
+        let is_in_place =
+            place.is_some_and(|place| place == vote.by || was_handed(question, place, vote));
+        is_known && is_in_place && is_theirs()
     }
 
     /// Whether whoever handed a place over still stands by that: it is as old as their key, like any other word.
@@ -256,6 +259,15 @@ impl Admission<'_> {
         let workflow = self.by.workflow;
         !question.decides() || self.operator.stands_by(&handed.by, handed.footing(), workflow)
     }
+}
+
+/// Whether a word was said in a place that was handed over before it. One that was taken back, ran out or became void, and
+/// is handed over once more, is another: what was said in the one before is not said in it.
+fn was_handed(question: &Question, place: &str, vote: &Vote) -> bool {
+    let mut handed = question.delegations.iter();
+    let handed = handed.find(|handed| handed.by == place && handed.to == vote.by);
+    let since = handed.and_then(|handed| handed.at);
+    since.zip(vote.at).is_none_or(|(since, at)| since <= at)
 }
 
 /// Whether a word that was said and `verb` add up: words do only where they are one. A yes for once

@@ -4,7 +4,7 @@ use super::*;
 
 use crate::kernel::claims::Delegation;
 use crate::kernel::id::RunId;
-use crate::kernel::operator::{Membership, Spokesman};
+use crate::kernel::operator::{Membership, Say, Voice};
 use crate::kernel::principal::{Principal, Role};
 use crate::kernel::question::Origin;
 use crate::kernel::terms::Kind;
@@ -86,9 +86,9 @@ fn k8_what_was_said_with_a_key_that_is_gone_counts_for_nothing_though_its_person
     let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
     asked.votes.push(Vote { at: Some(Millis(5)), ..vote("ann", 0) });
     let mut since = |own: u64, vouched: u64| {
-        operator.people.get_mut("ann").unwrap().own_since = Millis(own);
+        operator.people.get_mut("ann").unwrap().own[0].since = Millis(own);
         for (name, since) in [("desk", vouched), ("other", 0)] {
-            let service = Spokesman { since: Millis(since), ..Spokesman::default() };
+            let service = Say { since: Millis(since), ..Say::default() };
             operator.services.insert(name.to_owned(), service);
         }
         operator.clone()
@@ -110,13 +110,39 @@ fn k8_what_was_said_with_a_key_that_is_gone_counts_for_nothing_though_its_person
 }
 
 #[test]
+fn k8_a_key_that_is_good_elsewhere_alone_does_not_stand_for_one_that_is_gone() {
+    let mut operator = people(&["ann", "bob"]);
+    let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
+    asked.votes.push(Vote { at: Some(Millis(5)), ..vote("ann", 0) });
+    let within = |name: &str| Voice::Within([name.to_owned()].into());
+    let ann = operator.people.get_mut("ann").unwrap();
+    ann.own[0].since = Millis(6);
+    ann.own.push(Say { voice: within("others"), since: Millis(0) });
+    assert_eq!(yes(&operator, &asked, "bob"), Some(0));
+    operator.people.get_mut("ann").unwrap().own[1].voice = within("bills");
+    assert_eq!(yes(&operator, &asked, "bob"), None);
+}
+
+#[test]
+fn k8_what_was_said_in_a_place_is_not_said_in_it_once_it_is_handed_over_again() {
+    let operator = people(&["ann", "bob", "dan"]);
+    let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
+    asked.delegations.push(Delegation { at: Some(Millis(4)), ..handed("ann", "dan", 20) });
+    asked.votes.push(Vote { at: Some(Millis(5)), ..vote("dan", 0) });
+    assert_eq!(yes(&operator, &asked, "bob"), None);
+    asked.delegations[0].at = Some(Millis(6));
+    assert_eq!(at(&operator, 10).void(&asked), [(0, "dan".to_owned())]);
+    assert_eq!(yes(&operator, &asked, "bob"), Some(0));
+}
+
+#[test]
 fn k8_a_place_that_was_handed_over_with_a_key_that_is_gone_is_its_owners_again() {
     let mut operator = people(&["ann", "bob", "dan"]);
     let mut asked = question(vec![stage(&["ann", "bob"], 2)]);
     asked.delegations.push(Delegation { at: Some(Millis(5)), ..handed("ann", "dan", 20) });
     asked.votes.push(vote("dan", 0));
     assert_eq!(yes(&operator, &asked, "bob"), None, "in the place of ann");
-    operator.people.get_mut("ann").unwrap().own_since = Millis(6);
+    operator.people.get_mut("ann").unwrap().own[0].since = Millis(6);
     assert!(!at(&operator, 10).admits(&asked, "dan"));
     assert_eq!(at(&operator, 10).void(&asked), [(0, "dan".to_owned())]);
     assert_eq!(yes(&operator, &asked, "bob"), Some(0));
@@ -126,14 +152,14 @@ fn k8_a_place_that_was_handed_over_with_a_key_that_is_gone_is_its_owners_again()
         crate::kernel::permission::refuse_handed_over(&at(operator, 10), (&run, &asked), &ann)
     };
     assert_eq!(refused(&operator), Ok(()), "and hers to speak in");
-    operator.people.get_mut("ann").unwrap().own_since = Millis(5);
+    operator.people.get_mut("ann").unwrap().own[0].since = Millis(5);
     assert!(refused(&operator).is_err());
     // The same of one that a service handed over for her.
     let handed = &mut asked.delegations[0];
     (handed.assurance, handed.service) = (Assurance::Vouched, Some("desk".into()));
     asked.stages[0].assurance = Some(Assurance::Vouched);
     assert!(!at(&operator, 10).admits(&asked, "dan"), "that is nobody now");
-    operator.services.insert("desk".into(), Spokesman::default());
+    operator.services.insert("desk".into(), Say::default());
     assert!(at(&operator, 10).admits(&asked, "dan"));
 }
 

@@ -41,7 +41,7 @@ use crate::kernel::workflow::Pattern;
 
 /// What `command` means for `run` at `now`.
 pub fn decide(run: &Run, command: &Command, now: Millis) -> Result<Decision, Refusal> {
-    if let Some(after) = repeat::before(run, command)? {
+    if let Some(after) = repeat::before(run, command, now)? {
         return Ok(Decision::Repeat { after });
     }
     permission::refuse(run, command)?;

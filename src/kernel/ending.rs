@@ -1,6 +1,7 @@
 //! Ending: what can be told of a run from how its questions ended: who said what, whether a pause is over, what was
 //! refused. How one can end is said in `question`.
 
+use crate::kernel::approvers::Admission;
 use crate::kernel::event::{Closing, Event};
 use crate::kernel::id::Version;
 use crate::kernel::operator::Operator;
@@ -17,6 +18,26 @@ impl Run {
         });
         let who = who.to_owned();
         ended.chain(self.voted.iter().map(|(_, said)| said)).filter(move |said| said.by == who)
+    }
+
+    /// The same, less the votes that no longer count: who says one of them again is heard.
+    pub fn still_said_by<'a>(
+        &'a self,
+        who: &str,
+        admission: Admission<'a>,
+    ) -> impl Iterator<Item = (u32, &'a Said)> {
+        let ended = (1..).zip(&self.endings).filter_map(|(ordinal, ending)| match ending {
+            Some(Ending::Answered(said)) => Some((ordinal, said)),
+            Some(Ending::Closed(_)) | None => None,
+        });
+        let counts = move |(ordinal, said): &(u32, &Said)| {
+            let Some(question) = self.questions.get(ordinal) else { return true };
+            let mut own = question.votes.iter().filter(|vote| vote.by == said.by);
+            own.any(|vote| admission.counts(question, vote))
+        };
+        let voted = self.voted.iter().map(|(ordinal, said)| (*ordinal, said)).filter(counts);
+        let who = who.to_owned();
+        ended.chain(voted).filter(move |(_, said)| said.by == who)
     }
 
     /// Whether its `ordinal`-th question was ever asked of `who`, or `who` said something to it: they

@@ -260,7 +260,16 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             let (by, key) = (by.clone(), key.clone());
             let is_no = Verb::of(value).is_some_and(Verb::is_no);
             let (assurance, service) = rests_on(known.as_deref());
-            let said = Said { by: by.clone(), key, given, version, is_no, assurance, service };
+            let said = Said {
+                by: by.clone(),
+                key,
+                given,
+                version,
+                is_no,
+                assurance,
+                service,
+                instead_of: instead_of.clone(),
+            };
             let ending = Ending::Answered(said);
             run.leg = Leg { by: by.clone(), door: door.clone() };
             let said = (value, by, instead_of.as_ref());
@@ -270,8 +279,9 @@ fn fold(run: &mut Run, event: &Event, at: Millis, version: Version) -> Result<()
             fold_question::voided(run, *ordinal, void)?;
             let (by, key, given) = (by.clone(), key.clone(), given.clone());
             let (assurance, service) = rests_on(known.as_deref());
-            let said = Said { by, key, given, version, is_no: false, assurance, service };
-            voted(run, (*ordinal, *stage), value, (said, instead_of.as_deref()), at)?;
+            let (is_no, instead_of) = (false, instead_of.clone());
+            let said = Said { by, key, given, version, is_no, assurance, service, instead_of };
+            voted(run, (*ordinal, *stage), value, said, at)?;
         }
         Event::Claimed(claimed) => places::claimed(run, claimed, at)?,
         Event::Delegated(delegated) => places::delegated(run, delegated, at)?,

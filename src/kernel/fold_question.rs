@@ -16,7 +16,6 @@ use crate::kernel::graph;
 use crate::kernel::lost;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::pattern;
-use crate::kernel::principal::Footing;
 use crate::kernel::question::{Ending, Origin, Question};
 use crate::kernel::reading::Verdict;
 use crate::kernel::renewal;
@@ -155,7 +154,7 @@ pub(super) fn voted(
     run: &mut Run,
     (ordinal, stage): (u32, u32),
     value: &Value,
-    (said, instead_of): (Said, Option<&str>),
+    said: Said,
     at: Millis,
 ) -> Result<(), &'static str> {
     let verb = Verb::of(value).ok_or("a vote says a verb")?;
@@ -169,15 +168,8 @@ pub(super) fn voted(
         needs_one && !question.votes.iter().any(|vote| vote.stage == *one)
     };
     let stages: Vec<u32> = [here].into_iter().chain((here + 1..stage).filter(is_free)).collect();
-    question.votes.extend(stages.into_iter().map(|stage| Vote {
-        by: said.by.clone(),
-        verb: verb.word().to_owned(),
-        stage,
-        assurance: said.assurance,
-        service: said.service.clone(),
-        instead_of: instead_of.map(str::to_owned),
-        at: Some(at),
-    }));
+    let word = verb.word();
+    question.votes.extend(stages.into_iter().map(|stage| said.vote((word.to_owned(), stage), at)));
     // Whoever has spoken is no longer looking.
     question.claim = question.claim.take().filter(|claim| claim.by != said.by);
     if stage != here {
@@ -447,8 +439,7 @@ fn at_gate(
             let lasting = Verb::AllowForRun.word();
             if question.votes.iter().all(|vote| vote.verb == lasting) {
                 let said = run.answer_to(question.ordinal).ok_or("a grant is an answer")?;
-                let footing = Footing { at: Some(run.updated_at), ..said.footing() };
-                let granted = gate::grants(run, question, call, (by, footing));
+                let granted = gate::grants(run, question, call, said);
                 run.grants.extend(granted);
             }
             Ok(())

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::kernel::act::Act;
 use crate::kernel::brought;
+use crate::kernel::claims::Delegation;
 use crate::kernel::condition;
 use crate::kernel::deed::Deed;
 use crate::kernel::draft::{self, Draft, Next};
@@ -26,7 +27,7 @@ use crate::kernel::message::{ToolCall, readable};
 use crate::kernel::principal::Footing;
 use crate::kernel::question::{Origin, Question};
 use crate::kernel::run::Run;
-use crate::kernel::said::Vote;
+use crate::kernel::said::{Said, Vote};
 use crate::kernel::secret;
 use crate::kernel::terms::{Kind, Patience, Stage};
 use crate::kernel::time::Millis;
@@ -373,28 +374,26 @@ fn grant(gate: &Gate, call: &ToolCall, words: &[Vote], (by, at): (&str, Millis))
 
 /// What a person granted by *allow for this run*: at each of the gates that had asked, and no other. It rests on the words
 /// of all who said so, theirs included.
-pub(super) fn grants(
-    run: &Run,
-    question: &Question,
-    call: &ToolCall,
-    (by, footing): (&str, Footing<'_>),
-) -> Vec<Grant> {
-    let Footing { assurance, service, at } = footing;
-    let own = Vote {
-        by: by.to_owned(),
-        verb: Verb::AllowForRun.word().to_owned(),
-        stage: question.stage,
-        assurance,
-        service: service.map(str::to_owned),
-        instead_of: None,
-        at,
-    };
-    let words: Vec<Vote> = question.votes.iter().cloned().chain([own]).collect();
+pub(super) fn grants(run: &Run, question: &Question, call: &ToolCall, said: &Said) -> Vec<Grant> {
+    let verb = Verb::AllowForRun.word().to_owned();
+    let own = said.vote((verb, question.stage), run.updated_at);
+    let mut words: Vec<Vote> = question.votes.iter().cloned().chain([own]).collect();
+    // What was said in somebody's place rests on that having been handed over, too.
+    let handed = words.iter().filter_map(|word| {
+        let owner = word.instead_of.as_ref()?;
+        let is_it = |handed: &&Delegation| handed.by == *owner && handed.to == word.by;
+        let handed = question.delegations.iter().find(is_it)?;
+        let (by, assurance) = (handed.by.clone(), handed.assurance);
+        let (service, at, instead_of) = (handed.service.clone(), handed.at, None);
+        Some(Vote { by, assurance, service, at, instead_of, ..word.clone() })
+    });
+    let handed: Vec<_> = handed.collect();
+    words.extend(handed);
     let asked = question.rules();
     let gates = run.gates().filter(|gate| asked.contains(gate.name.as_str()));
     // A gate that always asks cannot be passed beforehand.
     let gates = gates.filter(|gate| !gate.when.is_empty());
-    gates.map(|gate| grant(gate, call, &words, (by, run.updated_at))).collect()
+    gates.map(|gate| grant(gate, call, &words, (&said.by, run.updated_at))).collect()
 }
 
 /// Whether a person allowed the call beforehand, and who; a gate that always asks cannot be passed so.

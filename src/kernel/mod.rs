@@ -148,7 +148,7 @@ pub use message::{Audience, Message, Speaker, ToolCall, readable};
 pub use named::{Named, RequestType};
 pub use naming::Naming;
 pub use offer::{ASK_TOOL, AgentInput, HANDOFF_PREFIX, ToolOffer};
-pub use operator::{Environment, Membership, Operator, Spokesman, Voice};
+pub use operator::{Environment, Membership, Operator, Say, Voice};
 pub use permission::{Act, bars};
 pub use places::{CLAIM_MS_MAX, DELEGATION_MS_MAX};
 pub use plan::{Effect, first_reply, input_of, may_repeat, plan};

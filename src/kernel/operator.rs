@@ -24,29 +24,41 @@ pub enum Environment {
 }
 
 /// What a person is part of.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
     /// Groups: `group:finance` names them.
     pub groups: Vec<String>,
     /// What they are in the house: `role:director` names them.
     pub titles: Vec<String>,
-    /// Where what they say with keys of their own counts.
-    pub own: Voice,
-    /// When the first of the keys of their own was made that are good for a decision now; the beginning, where that is not
-    /// known.
-    pub own_since: Millis,
+    /// Where what they say with keys of their own counts, key by key.
+    pub own: Vec<Say>,
     /// What those keys of their own are good for that are confined to no workflow: a service that speaks for them lets
     /// nothing go on that they could not.
     pub own_roles: Roles,
 }
 
-/// A service that speaks for people, as long as it has a key.
+impl Default for Membership {
+    /// Somebody who is heard everywhere, as whoever has no key of their own is.
+    fn default() -> Self {
+        let (groups, titles, own_roles) = (Vec::new(), Vec::new(), Roles::default());
+        Self { groups, titles, own: vec![Say::default()], own_roles }
+    }
+}
+
+/// What a key is good for in a decision, be it a person's or that of a service which speaks for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Spokesman {
-    /// Where what it says for them counts.
+pub struct Say {
+    /// Where what is said with it counts.
     pub voice: Voice,
-    /// When its key was made; the beginning, where that is not known.
+    /// When it was made; the beginning, where that is not known.
     pub since: Millis,
+}
+
+impl Say {
+    /// Whether something can have been said with it in that workflow, at that time.
+    fn carries(&self, workflow: &str, at: Option<Millis>) -> bool {
+        self.voice.covers(workflow) && at.is_none_or(|at| self.since <= at)
+    }
 }
 
 /// In which workflows somebody's credentials are good for a decision.
@@ -78,7 +90,7 @@ pub struct Operator {
     /// server asks for none.
     pub people: BTreeMap<String, Membership>,
     /// The services that speak for people, by the names of their keys.
-    pub services: BTreeMap<String, Spokesman>,
+    pub services: BTreeMap<String, Say>,
     /// Whether nobody decides what they asked for themselves, in any workflow.
     pub four_eyes: bool,
     /// How well whoever decides must be known, where the file does not say.
@@ -109,22 +121,20 @@ impl Operator {
     /// the key of that very service: another has not said it.
     pub fn stands_by(&self, who: &str, footing: Footing<'_>, workflow: &str) -> bool {
         let Some(known) = self.people.get(who) else { return self.knows(who) };
-        let (voice, since) = match footing.assurance {
-            Assurance::Proven => (&known.own, known.own_since),
-            Assurance::Vouched => match footing.service.and_then(|name| self.services.get(name)) {
-                Some(service) => (&service.voice, service.since),
-                None => return false,
-            },
-            Assurance::Model => return false,
-        };
-        voice.covers(workflow) && footing.at.is_none_or(|at| since <= at)
+        let carries = |say: &Say| say.carries(workflow, footing.at);
+        match footing.assurance {
+            Assurance::Proven => known.own.iter().any(carries),
+            Assurance::Vouched => {
+                footing.service.and_then(|name| self.services.get(name)).is_some_and(carries)
+            }
+            Assurance::Model => false,
+        }
     }
 
     /// Whether somebody could decide something in that workflow, by themselves or through a service.
     pub fn could_hear(&self, who: &str, workflow: &str) -> bool {
         let Some(known) = self.people.get(who) else { return self.knows(who) };
-        let mut services = self.services.values();
-        known.own.covers(workflow) || services.any(|service| service.voice.covers(workflow))
+        known.own.iter().chain(self.services.values()).any(|say| say.carries(workflow, None))
     }
 
     /// Whether anybody of that name is known; everybody is, where nobody was ever named.

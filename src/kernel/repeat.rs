@@ -7,16 +7,27 @@ use crate::kernel::keys::Deed;
 use crate::kernel::principal::Principal;
 use crate::kernel::refusal::Refusal;
 use crate::kernel::run::Run;
+use crate::kernel::time::Millis;
 
 /// The version before the first outcome, if exactly this was asked before by the same principal with
 /// the same key; a refusal, if something else was.
-pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Refusal> {
+pub(super) fn before(
+    run: &Run,
+    command: &Command,
+    now: Millis,
+) -> Result<Option<Version>, Refusal> {
     let (deed, principal, key) = match command {
         Command::Withdraw { request, principal, key } if request.run == run.id => {
             (Deed::Withdraw(request.ordinal), principal, key)
         }
         Command::Claim { request, span, principal, key } if request.run == run.id => {
             (Deed::Claim(request.ordinal, *span), principal, key)
+        }
+        // A place whose handing over counts no more is handed over anew by the same call.
+        Command::Delegate { request, to: Some(_), principal, .. }
+            if request.run == run.id && is_void(run, request.ordinal, principal, now) =>
+        {
+            return Ok(None);
         }
         Command::Delegate { request, to, principal, key } if request.run == run.id => {
             (Deed::Delegate(request.ordinal, to.as_ref()), principal, key)
@@ -56,6 +67,13 @@ pub(super) fn before(run: &Run, command: &Command) -> Result<Option<Version>, Re
         None if answered_with(run, principal, key) => Err(Refusal::KeyReused(key.clone())),
         None => Ok(None),
     }
+}
+
+/// Whether somebody has handed their place over with a credential that is gone.
+fn is_void(run: &Run, ordinal: u32, principal: &Principal, now: Millis) -> bool {
+    let Some(question) = run.questions.get(&ordinal) else { return false };
+    let handed = question.handed(&principal.id, now);
+    handed.is_some_and(|handed| !run.admission(now).is_theirs(question, handed))
 }
 
 /// Whether an answer was given with the key.

@@ -366,7 +366,12 @@ impl Run {
 
     /// By what it is judged, at `now`, whom its questions admit.
     pub fn admission(&self, now: Millis) -> Admission<'_> {
-        Admission { by: self.asker(), operator: &self.operator, now }
+        self.admission_by(&self.operator, now)
+    }
+
+    /// The same by what the operator says now, where the run was not told yet.
+    pub fn admission_by<'a>(&'a self, operator: &'a Operator, now: Millis) -> Admission<'a> {
+        Admission { by: self.asker(), operator, now }
     }
 
     /// The run's last words by an agent, for an output. What a human step asks has no author.

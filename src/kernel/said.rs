@@ -55,11 +55,22 @@ pub struct Said {
     /// The service that said it for them, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
+    /// In whose place, where that was handed to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
 }
 
 impl Said {
-    /// What it rests on.
-    pub fn footing(&self) -> Footing<'_> {
-        Footing { assurance: self.assurance, service: self.service.as_deref(), at: None }
+    /// The vote that it is, in this word and in that stage.
+    pub fn vote(&self, (verb, stage): (String, u32), at: Millis) -> Vote {
+        Vote {
+            by: self.by.clone(),
+            verb,
+            stage,
+            assurance: self.assurance,
+            service: self.service.clone(),
+            instead_of: self.instead_of.clone(),
+            at: Some(at),
+        }
     }
 }

@@ -66,16 +66,21 @@ fn of_every_build(question: &Question) -> Cow<'_, Question> {
         let bare = question.to_mut();
         (bare.leg, bare.digest) = (None, String::new());
     }
-    // Nor, once, when each of those who have spoken did.
-    if question.votes.iter().any(|vote| vote.at.is_some()) {
-        question.to_mut().votes.iter_mut().for_each(|vote| vote.at = None);
+    // Nor, once, when each of those who have spoken did, nor which service spoke for them: what their words rest on is judged
+    // by the journal.
+    if !question.votes.is_empty() || !question.delegations.is_empty() || !question.editor.is_empty()
+    {
+        let bare = question.to_mut();
+        bare.votes.iter_mut().for_each(|vote| (vote.at, vote.service) = (None, None));
+        bare.delegations.iter_mut().for_each(|handed| (handed.at, handed.service) = (None, None));
+        bare.editor_service = None;
     }
     question
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -110,6 +115,32 @@ mod tests {
             change(&mut forged);
             assert!(!forged.is_sealed(&["e", ""]), "change {index}");
         }
+    }
+
+    #[test]
+    fn what_an_earlier_build_wrote_of_those_who_spoke_is_what_this_one_would() {
+        let spoken = |says_more: bool| {
+            let (at, service) =
+                if says_more { (json!(5), json!("desk")) } else { (Value::Null, Value::Null) };
+            let mut head = head("e");
+            let question = Arc::make_mut(&mut head.questions[0]);
+            let vote = json!({
+                "by": "bob", "verb": "approve", "stage": 0, "assurance": "vouched", "at": at, "service": service,
+            });
+            let handed = json!({
+                "by": "cfo", "to": "dan", "until": 9, "assurance": "vouched", "at": at, "service": service,
+            });
+            question.votes.push(serde_json::from_value(vote).expect("a vote"));
+            question.delegations.push(serde_json::from_value(handed).expect("a place"));
+            question.editor = "bob".into();
+            question.editor_service = says_more.then(|| "desk".to_owned());
+            head
+        };
+        assert_ne!(spoken(true), spoken(false));
+        assert_eq!(spoken(true).of_every_build(), spoken(false).of_every_build());
+        let mut forged = spoken(true);
+        Arc::make_mut(&mut forged.questions[0]).votes[0].by = "eve".into();
+        assert_ne!(forged.of_every_build(), spoken(false).of_every_build());
     }
 
     #[test]

@@ -161,6 +161,10 @@ impl Keys {
             let (person, removed) = (known.person.clone(), known.removed.clone());
             return Err(KeysError::Retired { person, removed });
         }
+        // By a clock that is behind it would be older than what was said with the one before it.
+        let gone = retired.iter().filter(|known| known.person == identity);
+        let created =
+            gone.fold(created.to_owned(), |created, known| later(created, &known.removed));
         retired.retain(|known| known.person != identity);
         keys.push(Key {
             name: new.name.clone(),
@@ -170,7 +174,7 @@ impl Keys {
             workflows: new.workflows.clone(),
             expires: new.expires.clone(),
             sha256: hash(secret),
-            created: created.into(),
+            created,
         });
         Ok(())
     }
@@ -189,6 +193,17 @@ impl Keys {
         retired.push(Retired { name: name.into(), person, removed: removed.into() });
         Ok(())
     }
+}
+
+/// A time, or the moment after another that it must not be before.
+fn later(time: String, before: &str) -> String {
+    let read = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    let (Some(is), Some(before)) = (read(&time), read(before)) else { return time };
+    if is > before {
+        return time;
+    }
+    let after = before.checked_add(jiff::Span::new().milliseconds(1));
+    after.map_or(time, |after| format!("{after:.3}"))
 }
 
 /// 32 bytes straight from the system: ids of the uuid family carry fixed and timed bits, and a

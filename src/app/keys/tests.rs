@@ -26,6 +26,22 @@ fn make(path: &Path, new: &NewKey) -> Result<String, KeysError> {
 }
 
 #[test]
+fn k8_a_key_that_a_clock_behind_makes_anew_is_not_older_than_the_end_of_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.toml");
+    let made = |again, created: &str| {
+        let new = NewKey { again, ..NewKey::of("ada", Role::User) };
+        Keys::make(&path, &new, &nobody(), created).unwrap();
+        Keys::load(&path).unwrap().list()[0].created.clone()
+    };
+    assert_eq!(made(false, "2026-11-15T03:00:00Z"), "2026-11-15T03:00:00Z");
+    Keys::remove(&path, "ada", NOW).unwrap();
+    assert_eq!(made(true, "2026-11-15T03:17:00Z"), "2026-11-15T03:17:58.001Z");
+    Keys::remove(&path, "ada", NOW).unwrap();
+    assert_eq!(made(true, "2026-11-15T03:18:00.5Z"), "2026-11-15T03:18:00.5Z");
+}
+
+#[test]
 fn a_key_is_known_by_its_secret_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/keys.toml");

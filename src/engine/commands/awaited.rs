@@ -15,8 +15,8 @@ use crate::engine::commands::{AnswerRequest, Begun, StartRequest};
 use crate::engine::views::RunView;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
-    Principal, Question, Refusal, Run, RunId, Said, SessionId, Version, Workflow, binding, digest,
-    may_have_said,
+    Admission, Principal, Question, Refusal, Run, RunId, Said, SessionId, Version, Workflow,
+    binding, digest, may_have_said,
 };
 use crate::ports::{Head, RunFilter};
 
@@ -176,7 +176,10 @@ impl Engine {
         let head = {
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            if let Some(after) = said_in(&hot.run, speech, who)? {
+            let (operator, now) = (self.operator(), self.inner.clock.now());
+            if let Some(after) =
+                said_in(&hot.run, hot.run.admission_by(&operator, now), speech, who)?
+            {
                 return Ok(Awaited::Repeat(id, after));
             }
             Head::of(&hot.run).sealed()
@@ -287,11 +290,14 @@ impl Engine {
             "" => head.updated_at.plus(RETRIED_WITHIN_MS) >= now,
             key => may_have_said(head.said.as_deref(), &who.id, key),
         };
+        let operator = self.operator();
         for head in heads.iter().filter(may_be) {
             let cell = self.inner.cells.get(&head.run);
             let state = self.read(&cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            if let Some(after) = said_in(&hot.run, speech, who)? {
+            if let Some(after) =
+                said_in(&hot.run, hot.run.admission_by(&operator, now), speech, who)?
+            {
                 return Ok(Some((head.run.clone(), after)));
             }
         }
@@ -300,14 +306,19 @@ impl Engine {
 }
 
 /// The version before what came of it, where the same was said in this run before.
-fn said_in(run: &Run, speech: &Speech, who: &Principal) -> Result<Option<Version>, Refusal> {
+fn said_in(
+    run: &Run,
+    admission: Admission<'_>,
+    speech: &Speech,
+    who: &Principal,
+) -> Result<Option<Version>, Refusal> {
     let key = speech.key();
     if key.is_empty() && !speech.start.is_retry {
         return Ok(None);
     }
     let given = digest::of(&speech.start.input);
     let is_it = |said: &&Said| if key.is_empty() { said.given == given } else { said.key == key };
-    let own = run.said_by(&who.id);
+    let own = run.still_said_by(&who.id, admission).map(|(_, said)| said);
     // Without a key it is only the last of theirs that can have been sent twice.
     let own: Vec<_> = if key.is_empty() { own.last().into_iter().collect() } else { own.collect() };
     if let Some(said) = own.into_iter().find(is_it) {

@@ -143,16 +143,17 @@ impl Round {
     }
 
     /// What each is shown by the index is what is theirs of everything. A no is told to the run's family by a task of its
-    /// own, which asks there anew: what changed while it was looked at is looked at again.
+    /// own, which asks there anew, and who is asked as well when nobody answers by another: what changed while it was looked
+    /// at, is looked at again.
     async fn compare(&self) -> usize {
-        let ids = |rows: &[OpenRequest]| -> Vec<String> {
-            rows.iter().map(|row| row.id().to_string()).collect()
+        let asked = |rows: &[OpenRequest]| -> Vec<_> {
+            rows.iter().map(|row| (row.id().to_string(), Arc::clone(&row.question))).collect()
         };
         let mut all = self.everything().await;
         loop {
             let shown = self.shown().await;
             let again = self.everything().await;
-            if ids(&again) == ids(&all) {
+            if asked(&again) == asked(&all) {
                 return self.hold(&all, &shown);
             }
             all = again;

@@ -194,6 +194,73 @@ async fn k8_what_was_allowed_for_the_run_is_allowed_no_more_without_the_key_that
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn k8_what_was_allowed_for_the_run_in_a_place_goes_with_the_key_that_handed_it_over() {
+    let steps = "{id: act, tool: pay, arguments: {amount: 10}}, \
+                 {id: ask, human: {kind: approval, prompt: Once more?, to: [clerk]}}, \
+                 {id: again, tool: pay, arguments: {amount: 8}}";
+    let gate = "gates: [{name: money, tools: [pay], to: [bob], when: [{argument: {pointer: /amount, over: 5}}]}]\nagents:";
+    let flow = bills(steps).replace("agents:", gate);
+    for renewed in [false, true] {
+        let mut stage = Stage::with_people(&flow, &PEOPLE).await;
+        let request = question(&stage.start("clerk", "", "Bill 7.").await);
+        stage.client("bob").await.delegate_request(hand_over(&request, "dan")).await.unwrap();
+        stage.answer("dan", &request, json!("allow_for_run")).await.unwrap();
+        let more = stage.until("clerk", &request.run_id, |one| one.prompt == "Once more?").await;
+        if renewed {
+            renews(&mut stage, "bob", Some("user"));
+        }
+        stage.answer("clerk", &more, json!("approve")).await.unwrap();
+        let deeds = stage.deeds("clerk", &request.run_id).await.len();
+        assert_eq!(deeds, if renewed { 1 } else { 2 });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k8_what_was_said_in_a_place_that_was_taken_back_is_not_said_in_the_next() {
+    let flow = asks("approvers: [{to: [bob, cfo, eve], need: 2}]");
+    for renewed in [false, true] {
+        let mut stage = Stage::with_people(&flow, &PEOPLE).await;
+        let request = question(&stage.start("clerk", "", "Bill 7.").await);
+        let mut bob = stage.client("bob").await;
+        bob.delegate_request(hand_over(&request, "dan")).await.unwrap();
+        stage.answer("dan", &request, json!("approve")).await.unwrap();
+        if renewed {
+            let secret = renews(&mut stage, "bob", Some("user"));
+            bob = stage.server.client_with(&secret).await;
+        } else {
+            let back = DelegateRequestRequest {
+                request_id: request.request_id.clone(),
+                take_back: true,
+                ..Default::default()
+            };
+            bob.delegate_request(back).await.unwrap();
+        }
+        bob.delegate_request(hand_over(&request, "dan")).await.unwrap();
+        stage.answer("eve", &request, json!("approve")).await.unwrap();
+        assert_eq!(stage.paid(), 0, "dan has said nothing in this one: {renewed}");
+        stage.answer("dan", &request, json!("approve")).await.unwrap();
+        assert_eq!(stage.deeds("clerk", &request.run_id).await.len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k2_a_place_is_handed_over_again_by_the_same_call_where_the_first_counts_no_more() {
+    let mut stage = Stage::with_people(&asks("to: [bob]"), &PEOPLE).await;
+    let request = question(&stage.start("clerk", "", "Bill 7.").await);
+    let handed =
+        DelegateRequestRequest { idempotency_key: "once".into(), ..hand_over(&request, "dan") };
+    stage.client("bob").await.delegate_request(handed.clone()).await.unwrap();
+    let bob = renews(&mut stage, "bob", Some("user"));
+    assert_eq!(stage.inbox("dan").await, []);
+    for _ in 0..2 {
+        stage.server.client_with(&bob).await.delegate_request(handed.clone()).await.unwrap();
+        assert_eq!(stage.inbox("dan").await.len(), 1);
+    }
+    stage.answer("dan", &request, json!("approve")).await.unwrap();
+    assert_eq!(stage.deeds("clerk", &request.run_id).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn k2_a_vote_that_counts_no_more_is_given_again_by_the_same_call() {
     let flow = asks("approvers: [{to: [bob, cfo, eve], need: 2}]");
     let mut stage = Stage::with_people(&flow, &PEOPLE).await;
