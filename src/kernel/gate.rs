@@ -385,7 +385,7 @@ pub(super) fn grants(run: &Run, question: &Question, call: &ToolCall, said: &Sai
         let handed = question.delegations.iter().find(is_it)?;
         let (by, assurance) = (handed.by.clone(), handed.assurance);
         let (service, at, instead_of) = (handed.service.clone(), handed.at, None);
-        Some(Vote { by, assurance, service, at, instead_of, ..word.clone() })
+        Some(Vote { by, assurance, service, instead_of, at, ..word.clone() })
     });
     let handed: Vec<_> = handed.collect();
     words.extend(handed);
