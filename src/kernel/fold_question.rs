@@ -16,6 +16,7 @@ use crate::kernel::graph;
 use crate::kernel::lost;
 use crate::kernel::message::{Audience, Message, Speaker, ToolCall, readable};
 use crate::kernel::pattern;
+use crate::kernel::principal::Assurance;
 use crate::kernel::question::{Ending, Origin, Question};
 use crate::kernel::reading::Verdict;
 use crate::kernel::renewal;
@@ -44,6 +45,7 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     } else {
         Vec::new()
     };
+    name_service(run, &mut question);
     stand_for_passed(&mut question);
     let agent = question.agent.clone().unwrap_or_default();
     let spoken = Message::text(Speaker::Assistant, agent.clone(), question.prompt.clone());
@@ -105,6 +107,21 @@ fn asked_at_gate(run: &mut Run, question: &Question, call: &ToolCall) -> Result<
 /// Whether any of its stages excludes whoever took part in the run.
 fn bars_participants(question: &Question) -> bool {
     question.stages.iter().any(|stage| stage.not.contains(&Excluded::Participant))
+}
+
+/// An earlier build did not write down which service an editor's word came through: the answer that it was says so.
+fn name_service(run: &Run, question: &mut Question) {
+    if question.editor_assurance != Assurance::Vouched || question.editor_service.is_some() {
+        return;
+    }
+    let said = run.endings.iter().rev().flatten().find_map(|ending| match ending {
+        Ending::Answered(said) if said.by == question.editor => Some(said),
+        Ending::Answered(_) | Ending::Closed(_) => None,
+    });
+    question.editor_service = said.and_then(|said| said.service.clone());
+    for vote in question.votes.iter_mut().filter(|vote| vote.service.is_none()) {
+        vote.service.clone_from(&question.editor_service);
+    }
 }
 
 /// An edited action may be asked about beyond the stages in which the editor's own yes stands: it is
