@@ -90,12 +90,12 @@ fn j13_a_key_before_that_is_named_late_mends_the_chain_and_one_of_no_use_is_told
 }
 
 #[test]
-fn j13_a_key_that_has_given_way_and_still_lies_with_the_data_is_told_to_be_destroyed() {
+fn j13_a_key_that_has_given_way_and_still_lies_with_the_data_is_told_to_be_taken_away() {
     let root = place(DECISION);
     let here = root.path();
     decides(here);
     let (old, next) = (here.join("data/audit.key"), here.join("next.pem"));
-    let destroy = "signs no more, and nobody needs it: destroy it";
+    let destroy = "signs no more: take it from here";
     let setup = Setup::new(here).arg(&format!("--audit-key={}", next.display()));
     // As long as a setting names it, it is in use.
     let told = starts(here, &setup.clone().arg(&format!("--audit-key-before={}", old.display())));
