@@ -121,3 +121,25 @@ fn wrong(path: &Path, error: &io::Error) -> Fault {
         path.display()
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_beside_the_key_before_and_was_given_up_is_not_known_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new] = ["old.pem", "new.pem"].map(|name| folder.path().join(name));
+        Heads::beside(Some(&old), None).keep("log", "of the old").unwrap();
+        // Somebody lets the store go on at a server that does not name the key before, and it signs from there.
+        let seen = written_at(&old.with_added_extension("heads")).unwrap().plus(1);
+        let heads = Heads::beside(Some(&new), Some(&old));
+        assert_eq!(heads.kept_since("log", None).unwrap(), ["of the old"]);
+        assert_eq!(heads.kept_since("log", Some(seen)).unwrap(), [""; 0]);
+        heads.keep("log", "of the new").unwrap();
+        let file = fs::File::options().write(true).open(new.with_added_extension("heads")).unwrap();
+        file.set_modified(UNIX_EPOCH + std::time::Duration::from_millis(seen.0)).unwrap();
+        assert_eq!(heads.kept_since("log", Some(seen)).unwrap(), ["of the new"]);
+        assert_eq!(heads.last("log").unwrap(), ["of the new", "of the old"], "signing heeds both");
+    }
+}
