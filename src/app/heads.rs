@@ -28,7 +28,7 @@ impl Heads {
 
     /// The last ones of a log.
     pub(super) fn last(&self, origin: &str) -> Result<Vec<String>, Fault> {
-        Ok(self.kept(origin)?.into_iter().map(|(note, _)| note).collect())
+        self.kept_since(origin, None)
     }
 
     /// The same, each with the file that it lies in.

@@ -293,7 +293,9 @@ impl Engine {
             Ok(Whose::Ours) => signer.sign(&body).await,
             Ok(Whose::Signed) => {
                 // What they signed is as good; it is kept beside this key, too.
-                self.heed_signed().await.map_err(|fault| self.unsigned(head, &fault)).ok();
+                if let Err(fault) = self.heed_signed().await {
+                    self.unsigned(head, &fault);
+                }
                 return;
             }
             Ok(Whose::AnotherKeys) => Err(Fault::Permanent(

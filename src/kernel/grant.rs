@@ -23,7 +23,8 @@ pub struct Grant {
     pub hidden: BTreeSet<String>,
     /// Who allowed it.
     pub by: String,
-    /// Everybody whose word it rests on: they and whoever had to say the same.
+    /// Every word that it rests on: theirs, those of whoever had to say the same, and that by which a place was handed to
+    /// any of them.
     pub rests_on: Vec<Vote>,
     /// When.
     pub at: Millis,

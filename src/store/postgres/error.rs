@@ -193,8 +193,8 @@ pub enum PostgresError {
     },
     /// Nobody made our tables there.
     #[error(
-        "there is no Holdpoint store in the database at {place}; `holdpoint store migrate --store ADDRESS` makes an empty one: \
-         not where a backup was to be put back, which left nothing there"
+        "there is no Holdpoint store in the database at {place}; `holdpoint store migrate --store ADDRESS` makes an empty one \
+         (a backup that was to be put back there was not: see what `pg_restore` said)"
     )]
     NoStore {
         /// Where.

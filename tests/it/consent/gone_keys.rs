@@ -25,6 +25,16 @@ fn asks(terms: &str) -> String {
     bills(&format!("{{id: ask, human: {{kind: approval, prompt: Pay it?, {terms}}}}}, {PAY}"))
 }
 
+/// Two calls behind one gate, and a question between them.
+fn paid_twice(to: &str) -> String {
+    let steps = "{id: act, tool: pay, arguments: {amount: 10}}, \
+                 {id: ask, human: {kind: approval, prompt: Once more?, to: [clerk]}}, \
+                 {id: again, tool: pay, arguments: {amount: 8}}";
+    let when = "[{argument: {pointer: /amount, over: 5}}]";
+    let gate = format!("gates: [{{name: money, tools: [pay], to: [{to}], when: {when}}}]\nagents:");
+    bills(steps).replace("agents:", &gate)
+}
+
 /// Somebody's key is taken away, and where that is said they are given another; its secret.
 fn renews(stage: &mut Stage, who: &str, anew: Option<&str>) -> String {
     let keys = |words: &[&str]| {
@@ -172,11 +182,7 @@ async fn k8_a_place_that_a_service_handed_over_goes_with_its_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn k8_what_was_allowed_for_the_run_is_allowed_no_more_without_the_key_that_allowed_it() {
-    let steps = "{id: act, tool: pay, arguments: {amount: 10}}, \
-                 {id: ask, human: {kind: approval, prompt: Once more?, to: [clerk]}}, \
-                 {id: again, tool: pay, arguments: {amount: 8}}";
-    let gate = "gates: [{name: money, tools: [pay], to: [bob, cfo], when: [{argument: {pointer: /amount, over: 5}}]}]\nagents:";
-    let flow = bills(steps).replace("agents:", gate);
+    let flow = paid_twice("bob, cfo");
     for renewed in [false, true] {
         let mut stage = Stage::with_people(&flow, &PEOPLE).await;
         let request = question(&stage.start("clerk", "", "Bill 7.").await);
@@ -195,11 +201,7 @@ async fn k8_what_was_allowed_for_the_run_is_allowed_no_more_without_the_key_that
 
 #[tokio::test(flavor = "multi_thread")]
 async fn k8_what_was_allowed_for_the_run_in_a_place_goes_with_the_key_that_handed_it_over() {
-    let steps = "{id: act, tool: pay, arguments: {amount: 10}}, \
-                 {id: ask, human: {kind: approval, prompt: Once more?, to: [clerk]}}, \
-                 {id: again, tool: pay, arguments: {amount: 8}}";
-    let gate = "gates: [{name: money, tools: [pay], to: [bob], when: [{argument: {pointer: /amount, over: 5}}]}]\nagents:";
-    let flow = bills(steps).replace("agents:", gate);
+    let flow = paid_twice("bob");
     for renewed in [false, true] {
         let mut stage = Stage::with_people(&flow, &PEOPLE).await;
         let request = question(&stage.start("clerk", "", "Bill 7.").await);
