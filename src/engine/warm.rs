@@ -252,16 +252,17 @@ impl Engine {
         version: Version,
     ) -> Result<Vec<Recorded>, EngineError> {
         let mut events: Vec<Recorded> = Vec::new();
-        loop {
-            let after = events.last().map_or(from, |last| last.version);
+        let mut after = from;
+        // Others write meanwhile: what lies behind that version is not read, and never waited for.
+        while after < version {
             let more = self.inner.journal.read(run, after, READ_EVENTS).await?;
-            let is_last = more.is_empty();
-            events.extend(more.into_iter().take_while(|recorded| recorded.version <= version));
-            if is_last || events.last().is_some_and(|last| last.version >= version) {
-                break;
-            }
+            let more = more.into_iter().take_while(|recorded| recorded.version <= version);
+            let read = events.len();
+            events.extend(more);
+            let Some(last) = events[read..].last() else { break };
+            after = last.version;
         }
-        if events.last().map_or(from, |last| last.version) != version {
+        if after != version {
             return Err(ends_before(run, version).into());
         }
         Ok(events)

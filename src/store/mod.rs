@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use beside::{Announced, Beside, announce as announce_beside, server_of};
 pub use config::{OpenError, StoreConfig};
-pub use memory::cluster::{Fate, MemoryCluster, MemoryReplica, Mishap, Picture, Written};
+pub use memory::cluster::{Delay, Fate, MemoryCluster, MemoryReplica, Mishap, Picture, Written};
 #[cfg(feature = "postgres")]
 pub use postgres::{
     Durability, Migrated, PostgresConfig, PostgresError, READS, SCHEMA, is_postgres,

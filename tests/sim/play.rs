@@ -144,6 +144,13 @@ impl Play {
             12..20 if lies => Some(Mishap::Swallowed),
             _ => None,
         }));
+        let dice = self.dice.clone();
+        // Others write between one call and the next, as they do where each takes a while.
+        replica.delay_by(Box::new(move || match dice.roll(24) {
+            0..3 => 1,
+            3 => 3,
+            _ => 0,
+        }));
         let (timing, sharing, carrying) = (engine.clone(), engine.clone(), engine.clone());
         let loops = [
             tokio::spawn(async move { timing.run_timers().await }),

@@ -14,7 +14,7 @@ use crate::ports::{Append, Clock, Fault, Fence, Hint, Hold, Incarnation, Introdu
 use crate::store::Store;
 use crate::store::memory::MemoryJournal;
 use crate::store::memory::mishaps::Mishaps;
-pub use crate::store::memory::mishaps::{Fate, Mishap};
+pub use crate::store::memory::mishaps::{Delay, Fate, Mishap};
 use crate::store::memory::state::{Seen, State};
 
 /// Hints that are kept for a slow process; past it, it looks everywhere.
@@ -191,6 +191,14 @@ impl MemoryReplica {
         }
     }
 
+    /// From now on `delay` says how many turns others have before each of its calls comes to the store: as with a
+    /// database, what one call has told may be old when the next is answered.
+    pub fn delay_by(&self, delay: Delay) {
+        if let Some(seat) = &self.journal.seat {
+            seat.mishaps().delay_by(delay);
+        }
+    }
+
     fn fare(&self, condition: Condition) {
         if let Some(seat) = &self.journal.seat {
             seat.fare(condition);
@@ -240,6 +248,10 @@ impl Seat {
 
     /// Returns when a call comes to the store; errs if none does any more.
     pub(super) async fn enter(&self) -> Result<(), Fault> {
+        let delay = self.mishaps().delay();
+        for _ in 0..delay {
+            tokio::task::yield_now().await;
+        }
         match self.wait_for(|fares| fares != Condition::Frozen).await {
             Condition::Well => Ok(()),
             Condition::Frozen | Condition::Gone => {

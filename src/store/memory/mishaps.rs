@@ -47,6 +47,9 @@ impl Mishap {
 /// Says what befalls an append, if anything does.
 pub type Fate = Box<dyn FnMut(&Append) -> Option<Mishap> + Send>;
 
+/// Says how many turns others have before a call comes to the store: none, for the most part.
+pub type Delay = Box<dyn FnMut() -> u32 + Send>;
+
 /// What is to come.
 #[derive(Default)]
 pub(super) struct Mishaps {
@@ -54,6 +57,7 @@ pub(super) struct Mishaps {
     /// Reads of journals that find nothing.
     misreads: u32,
     fate: Option<Fate>,
+    delay: Option<Delay>,
 }
 
 impl std::fmt::Debug for Mishaps {
@@ -71,6 +75,16 @@ impl Mishaps {
     /// From now on that says what befalls each.
     pub(super) fn leave_to(&mut self, fate: Fate) {
         self.fate = Some(fate);
+    }
+
+    /// From now on that says how long each call takes.
+    pub(super) fn delay_by(&mut self, delay: Delay) {
+        self.delay = Some(delay);
+    }
+
+    /// How many turns others have before the next call.
+    pub(super) fn delay(&mut self) -> u32 {
+        self.delay.as_mut().map_or(0, |delay| delay())
     }
 
     /// So many reads of journals find nothing.
