@@ -102,6 +102,13 @@ impl Engine {
         } else {
             let session = self.session_for(given, who).await?;
             let awaited = self.awaited(&session, &speech, who).await;
+            // The same call may have come twice at once. Where the session has something of it by now, the other was
+            // first, and that is known after the session was looked at: what began a run answers nothing in it (K9).
+            if !matches!(awaited, Ok(Awaited::Nothing))
+                && let Some(begun) = self.begun_before(&speech.start.key, &digest, who).await?
+            {
+                return Ok(Taken::Repeated(begun));
+            }
             (Some(session), self.unless_refused(awaited, who).await?)
         };
         match awaited {
@@ -211,8 +218,13 @@ impl Engine {
         if let Some((run, after)) = self.said_before(&heads, speech, who).await? {
             return Ok(Awaited::Repeat(run, after));
         }
-        if let Some((run, after)) = &request.goes_on_from {
-            self.refuse_stale(run, *after).await?;
+        if let Some((run, after)) = &request.goes_on_from
+            && let Err(stale) = self.refuse_stale(run, *after).await
+        {
+            // The same call may have come twice at once, and the other one have gone on from there.
+            let heads = self.all_heads(&filter).await?;
+            let said = self.said_before(&heads, speech, who).await?;
+            return said.map(|(run, after)| Awaited::Repeat(run, after)).ok_or(stale);
         }
         heads.retain(|head| {
             let is_meant = request.workflow.is_empty() || head.workflow == request.workflow;

@@ -1,5 +1,6 @@
 //! The engine: its laws in memory, and what moves a run on at the real binary.
 
+pub(crate) mod at_once;
 pub(crate) mod budgets;
 pub(crate) mod drain;
 pub(crate) mod effects;
