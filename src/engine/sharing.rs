@@ -47,6 +47,8 @@ pub(super) struct Sharing {
     /// Until which tick this process may do something in the world.
     until: AtomicU64,
     beaten: Notify,
+    /// That the store answers again after it did not.
+    back: Notify,
     /// Held by whoever shows that this process lives: of two that are told at once that it is dead, each would begin a life.
     beating: tokio::sync::Mutex<()>,
     living: Mutex<Vec<Incarnation>>,
@@ -64,6 +66,7 @@ impl Sharing {
             drawn: AtomicU64::new(0),
             until: AtomicU64::new(if is_shared { 0 } else { u64::MAX }),
             beaten: Notify::new(),
+            back: Notify::new(),
             beating: tokio::sync::Mutex::default(),
             living: Mutex::default(),
             serving: AtomicUsize::new(0),
@@ -238,7 +241,10 @@ impl Engine {
         loop {
             let beaten = self.beat().await;
             match &beaten {
-                Ok(()) if was_away => self.tell_back(),
+                Ok(()) if was_away => {
+                    self.tell_back();
+                    self.inner.sharing.back.notify_waiters();
+                }
                 Err(error) if self.is_news(error) => {
                     tracing::warn!(%error, "no sign of life could be given; it is tried again");
                 }
@@ -246,6 +252,15 @@ impl Engine {
             }
             was_away = beaten.is_err();
             self.inner.clock.pause(BEAT_MS).await;
+        }
+    }
+
+    /// Waits before something is tried again, and where the store was away no longer than until it is back.
+    pub(super) async fn pause_for_store(&self, ms: u64) {
+        tokio::select! {
+            biased;
+            () = self.inner.sharing.back.notified() => {}
+            () = self.inner.clock.pause(ms) => {}
         }
     }
 
@@ -343,6 +358,10 @@ impl Engine {
         }
         // Those that are awaited, or cannot be taken, may be first in the store's list: it is read past them.
         let stranded = replicas.stranded(TAKE_AT_ONCE + awaited.len()).await?;
+        if stranded.iter().any(|run| !awaited.contains_key(run)) {
+            // Whoever has just given back what it drove has no turn any more: known as living, it would be waited for.
+            self.beat().await?;
+        }
         awaited.retain(|run, _| stranded.contains(run));
         let mut taken = 0;
         for run in stranded {

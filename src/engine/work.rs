@@ -239,7 +239,7 @@ impl Engine {
             if self.is_news(&error) {
                 tracing::warn!(run.id = %cell.id, %error, "an outcome was not taken; it is kept and tried again");
             }
-            self.inner.clock.pause(pause).await;
+            self.pause_for_store(pause).await;
             pause = pause.saturating_mul(2).min(BACKOFF_MS_MAX);
         }
     }

@@ -385,14 +385,25 @@ async fn j10_a_store_that_has_gone_back_is_noticed_and_never_believed() {
 }
 
 #[tokio::test]
-async fn what_one_gives_back_when_it_leaves_another_takes_at_once() {
-    let (pair, run) = sending().await;
+async fn what_one_gives_back_when_it_leaves_another_takes_at_its_next_look() {
+    let (pair, first) = sending().await;
+    // So many that some were the leaver's own turn.
+    let mut runs = vec![first];
+    for _ in 0..7 {
+        let begun = pair.a.engine.start(start("approval", "", ""), &someone()).await.unwrap();
+        runs.push(begun.run.to_string());
+        let request = request_of(&all(begun.watch).await);
+        pair.a.engine.answer(answer(&request, json!("approve")), &someone()).await.unwrap();
+        pair.a.actors.asked().await;
+    }
     pair.a.engine.shut_down(std::time::Duration::ZERO).await;
-    pair.pass(3_000).await;
-    pair.b.actors.asked().await;
-    pair.b.actors.gate("send").add_permits(1);
-    let watch = pair.b.engine.watch(&run, 0, Until::Over, &someone()).await.unwrap();
-    assert_eq!(names(&all(watch).await).last(), Some(&"completed"));
+    pair.pass(1_500).await;
+    assert_eq!(pair.b.actors.inputs.lock().unwrap().len(), runs.len(), "nobody waits for it");
+    pair.b.actors.gate("send").add_permits(runs.len());
+    for run in runs {
+        let watch = pair.b.engine.watch(&run, 0, Until::Over, &someone()).await.unwrap();
+        assert_eq!(names(&all(watch).await).last(), Some(&"completed"));
+    }
 }
 
 #[tokio::test]
