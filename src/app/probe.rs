@@ -39,21 +39,27 @@ pub struct Told {
 
 /// Whom to ask: the server that is named; else, unless the command line says where it listens, the one that has the data
 /// directory, as every other command finds it; else the one that these settings would start.
-fn whom(config: &Config) -> String {
+fn whom(config: &Config) -> Result<String, AppError> {
     if let Some(server) = &config.server {
-        return server.clone();
+        return Ok(server.clone());
     }
     let is_told = config.origin("listen") == Origin::Flag;
     let found = if is_told { None } else { store::server_of(&config.data) };
     match found {
-        Some(address) => address.parse().map_or_else(|_| format!("http://{address}"), here),
-        None => here(config.listen),
+        Some(address) => Ok(address.parse().map_or_else(|_| format!("http://{address}"), here)),
+        // Whoever names a directory asks of that one: another that listens where it might says nothing of it.
+        None if !is_told && config.origin("data") == Origin::Flag => {
+            let server = format!("the data directory `{}`", config.data.display());
+            let source = io::Error::new(io::ErrorKind::NotFound, "no server serves from it");
+            Err(AppError::Gone { server, source })
+        }
+        None => Ok(here(config.listen)),
     }
 }
 
 /// Asks a server.
 pub async fn ask(config: &Config, probe: Probe) -> Result<Told, AppError> {
-    let server = whom(config);
+    let server = whom(config)?;
     let gone = |source| AppError::Gone { server: server.clone(), source };
     let Some(authority) = server.strip_prefix("http://") else {
         return Err(AppError::NoTls(server));

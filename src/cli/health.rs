@@ -15,9 +15,9 @@ use crate::cli::term::plain;
   holdpoint health --ready --server http://127.0.0.1:4653
 
 Ends with 0 if it is well, with 1 if it answers that it is not, with 7 if it does not answer within five
-seconds. Without --server it asks the server that has the data directory (--data); where none has said there that it
-serves, or with --listen, where one with these settings would listen (HOLDPOINT_LISTEN). It needs no key, and looks at
-no data.")]
+seconds. Without --server it asks the server that has the data directory; where none has said there that it serves, or
+with --listen, where one with these settings would listen (HOLDPOINT_LISTEN). With --data on the command line it is the
+one that serves from there, or none. It needs no key, and looks at no data.")]
 pub(super) struct Args {
     /// Ask whether it takes work, too: one that drains, or has no room, is alive and takes none
     #[arg(long)]

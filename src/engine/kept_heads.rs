@@ -101,6 +101,13 @@ impl Engine {
         }
         let had = match Self::kept_beside((signer, origin), identity.released_at) {
             Ok(heads) => self.lacks(&heads).await?,
+            // Among several, whoever cannot read what it has signed does not serve, and is no reason to stop the others.
+            Err(fault) if self.is_shared() => {
+                let why = format!(
+                    "{fault}; give it the owner and the mode of the key, or copy it from a server with the same key that serves"
+                );
+                return Err(Fault::Permanent(why).into());
+            }
             // What cannot be read may be anything: it is not taken for nothing.
             Err(fault) => {
                 tracing::error!(%fault, "whether the log holds what was signed cannot be told");

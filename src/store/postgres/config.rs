@@ -58,6 +58,12 @@ impl PostgresConfig {
         if !is_postgres(address) {
             return Err(bad(format!("it does not begin with `postgres://`; {FORM}")));
         }
+        // A file read into a variable brings its last line break along, which nobody sees.
+        if address.contains(char::is_control) {
+            return Err(bad(format!(
+                "there is a line break in it, or another sign that cannot be seen: take it out; {FORM}"
+            )));
+        }
         // Read as it stands, half of such a password would be a host that nobody has.
         if address.split('?').next().is_some_and(|front| front.matches('@').count() > 1) {
             return Err(bad(format!("there is more than one `@` in it; {FORM}, {ESCAPES}")));
@@ -260,6 +266,7 @@ mod tests {
             ("postgres://", form),
             ("postgres://ann@one", form),
             ("postgres://ann@one:port/db", form),
+            ("postgres://ann@one/db\n", "take it out"),
             ("postgres://ann:p@ss@one/db", form),
             ("postgres://ann:p@ss:w/o?r#d%@127.0.0.1:5432/db", form),
             ("postgres://ann@one/db?x=1", "`sslmode`, `sslrootcert`, `durability`"),
@@ -277,5 +284,10 @@ mod tests {
         };
         assert!(untrusted("server does not support TLS").contains("sslmode=disable"));
         assert!(!untrusted("invalid peer certificate").contains("sslmode=disable"));
+        let away =
+            |why: &str| PostgresError::Away { place: "one/db".into(), why: why.into() }.to_string();
+        let web = "error parsing response from server: bytes remaining on stream";
+        assert!(away(web).contains("does not speak as PostgreSQL does: check the port"));
+        assert!(away("error connecting to server: refused").contains("check host and port"));
     }
 }

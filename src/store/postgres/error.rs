@@ -12,11 +12,15 @@ fn tls_remedy(why: &str) -> &'static str {
     }
 }
 
-/// What to do about a server that nobody reached; of one that was reached and went, or is slow, nothing but to wait.
+/// What to do about a server that nobody reached, or that is none; of one that was reached and went, or is slow, nothing but to wait.
 fn away_remedy(why: &str) -> &'static str {
     // The driver's words for what does not come to a connection.
     let unreached = ["error connecting to server", "timeout waiting for server"];
-    if unreached.iter().any(|words| why.starts_with(words)) {
+    // And for an answer that makes no sense.
+    let strange = ["error parsing response", "unexpected message from server"];
+    if strange.iter().any(|words| why.starts_with(words)) || why.contains("bytes remaining") {
+        "; what answers there does not speak as PostgreSQL does: check the port in the address"
+    } else if unreached.iter().any(|words| why.starts_with(words)) {
         "; check host and port in the address, that the server runs, and that it listens there (`listen_addresses` and `port` in \
          its `postgresql.conf`)"
     } else {

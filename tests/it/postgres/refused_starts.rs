@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::postgres::served::setup;
 use crate::support::postgres::Database;
 use crate::support::server::{Server, Setup, answer_to, asked, run, send, start_of};
 use crate::terminal::cli::{holdpoint, with_env};
@@ -128,4 +129,22 @@ async fn j13_a_server_that_keeps_a_head_which_the_log_lacks_says_so_though_anoth
     let told = holdpoint(root.path(), &words, "");
     assert!(told.code == 0 && told.out.contains("\nforgotten: the head of "), "{told:?}");
     assert!(!server.page("/readyz").1.contains(UNSIGNED), "it ends with that command");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_read_what_its_key_has_signed_does_not_start_and_the_others_go_on() {
+    let (root, database) = (TempDir::new().unwrap(), Database::made().await);
+    let [one, two] = ["one", "two"].map(|name| root.path().join(name));
+    for own in [&one, &two] {
+        fs::create_dir_all(own).unwrap();
+    }
+    let healthy = setup(&one, &database.address()).start();
+    let key = two.join("audit.pem");
+    fs::copy(one.join("data/audit.key"), &key).unwrap();
+    fs::write(two.join("audit.pem.heads"), "torn").unwrap();
+    let newcomer = setup(&two, &database.address()).arg("--audit-key").arg(key.to_str().unwrap());
+    assert!(newcomer.try_start().is_err(), "{}", newcomer.told());
+    let told = newcomer.told();
+    assert!(told.contains("audit.pem.heads") && told.contains("copy it from a server"), "{told}");
+    assert_eq!(healthy.page("/readyz").0, 200, "{}", healthy.page("/readyz").1);
 }
