@@ -9,6 +9,7 @@ import grpc
 from holdpoint.v1 import orchestrator_pb2 as wire
 
 import bed
+from load import REPEATED
 
 
 async def told(stub, run):
@@ -67,7 +68,7 @@ async def one_bill(load, bill):
         wrong.append(f"{bill}: was refused, and paid {len(asked)} times")
     if bill.is_yes and bill.is_over and not asked:
         wrong.append(f"{bill}: was allowed, and never paid")
-    if len(asked) > 1 and bill.kind != "again":
+    if len(asked) > 1 and bill.kind not in REPEATED:
         wrong.append(f"{bill}: was paid {len(asked)} times: {asked}")
     if len(keys) > 1:
         wrong.append(f"{bill}: was paid by several keys: {asked}")

@@ -21,12 +21,15 @@ PASSING = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN, grpc.StatusCode
            grpc.StatusCode.DEADLINE_EXCEEDED}
 # Of three bills one is refused; one is of a tool that may be asked again, one of a slow one.
 KINDS = ["bill", "slow", "again"]
+# Those whose tool may be asked more than once.
+REPEATED = {"again", "stuck"}
 
 
 def flows(tool):
     """The workflows, as JSON, which is YAML, too."""
     made = {}
-    for name, path, safety in [("bill", "/pay", "unsafe"), ("slow", "/slow", "unsafe"), ("again", "/again", "idempotent")]:
+    for name, path, safety in [("bill", "/pay", "unsafe"), ("slow", "/slow", "unsafe"), ("again", "/again", "idempotent"),
+                               ("stuck", "/stuck", "idempotent")]:
         made[name] = json.dumps({
             "name": name,
             "models": {"default": {"provider": "scripted", "script": [{"say": "Done."}]}},
@@ -87,37 +90,42 @@ class Load:
 
     async def person(self):
         while not self.is_over:
-            kind = self.dice.choice(KINDS)
-            bill = Bill(next(self.numbers), kind, self.dice.random() > 0.25)
-            self.bills.append(bill)
+            bill = self.bill(self.dice.choice(KINDS), self.dice.random() > 0.25)
             await self.begin(bill)
             await self.answer(bill)
             await self.follow(bill)
 
-    async def begin(self, bill):
+    def bill(self, kind, is_yes=True):
+        """One more, which is judged like all."""
+        bill = Bill(next(self.numbers), kind, is_yes)
+        self.bills.append(bill)
+        return bill
+
+    async def begin(self, bill, at=None):
+        """Begins it, at whichever server comes up unless one is named."""
         request = wire.RunWorkflowRequest(workflow_id=bill.kind, idempotency_key=f"start {bill.amount}",
                                           input=json_format.ParseDict({"amount": bill.amount}, Value()))
         while True:
             try:
-                told = [event async for event in self.any().RunWorkflow(request, timeout=LOOK)]
+                told = [event async for event in (at or self.any()).RunWorkflow(request, timeout=LOOK)]
                 if told and (asked := asks(told)):
                     bill.run, bill.request, bill.at = told[0].run_id, asked, "asks"
                     return
             except grpc.aio.AioRpcError as error:
                 await self.passed(error)
 
-    async def answer(self, bill):
+    async def answer(self, bill, at=None):
         word = "approve" if bill.is_yes else "reject"
-        await self.say(bill.request, word, f"answer {bill.amount}")
+        await self.say(bill.request, word, f"answer {bill.amount}", at)
         bill.acknowledged, bill.at = time.time(), "answered"
         self.acknowledged.append(time.monotonic())
 
-    async def say(self, request, value, key):
+    async def say(self, request, value, key, at=None):
         said = wire.SendResponsesRequest(idempotency_key=key)
         said.responses[request].CopyFrom(json_format.ParseDict(value, Value()))
         while True:
             try:
-                call = self.any().SendResponses(said, timeout=LOOK)
+                call = (at or self.any()).SendResponses(said, timeout=LOOK)
                 # The first event is durable before it is told.
                 if await call.read() is not grpc.aio.EOF:
                     call.cancel()
@@ -170,9 +178,9 @@ class Load:
                 raise task.exception()
         return [bill for bill in self.bills if not bill.is_over]
 
-    def longest_gap(self):
-        """The longest time in which nobody's answer was acknowledged."""
-        pairs = zip(self.acknowledged, self.acknowledged[1:])
+    def longest_gap(self, since=0.0):
+        """The longest time in which nobody's answer was acknowledged, of those that ended since then."""
+        pairs = ((earlier, later) for earlier, later in zip(self.acknowledged, self.acknowledged[1:]) if later > since)
         return max((later - earlier for earlier, later in pairs), default=0.0)
 
 

@@ -5,6 +5,7 @@
     skew       the clock of one server's machine is minutes off, and steps
     disk       the database's disk is full, and has room again
     versions   two builds side by side (--older PATH)
+    takeover   a server is killed, frozen, sent away while it drives runs: how long until another does, and what answers take
 """
 
 import argparse
@@ -17,11 +18,12 @@ import time
 import bed
 import judge
 import rounds
+import takeover
 from load import Load, flows
 from tool import Tool
 
 PLAYS = {"failover": rounds.failover, "async": rounds.lossy, "skew": rounds.skew, "disk": rounds.disk,
-         "versions": rounds.versions}
+         "versions": rounds.versions, "takeover": takeover.takeover}
 
 
 def database_for(root, name):
@@ -84,7 +86,7 @@ async def on_bed(args, name, seed, root):
     # Where something is lost, that is what is told.
     passing = ("gone back", "asked anew", "another id", "put back") if name == "async" else ()
     load = Load(servers, tool, seed, args.people, passing)
-    round = rounds.Round(random.Random(seed), args.seconds)
+    round = rounds.Round(random.Random(seed), args.seconds, load)
     undone = await load.run(PLAYS[name](round, database, servers), 5 if name == "async" else args.grace)
     is_well = await told(name, round, load, database, undone)
     listening.close()
@@ -96,6 +98,8 @@ async def told(name, round, load, database, undone):
     figures = judge.counted(load, database)
     print(f"  did: {round.did}")
     print(f"  came of it: {figures}")
+    for line in round.figures():
+        print(f"  {line}")
     if name == "async":
         # What was lost was lost: it is to be noticed, and the log to say what.
         is_well = figures["rewound"] > 0

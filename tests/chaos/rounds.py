@@ -11,16 +11,27 @@ import bed
 class Round:
     """A round, and what it did."""
 
-    def __init__(self, dice, seconds):
-        self.dice, self.seconds = dice, seconds
+    def __init__(self, dice, seconds, load):
+        self.dice, self.seconds, self.load = dice, seconds, load
         self.since = time.monotonic()
-        self.did = {}
+        self.did, self.took = {}, {}
 
     def tell(self, what):
         print(f"  {time.monotonic() - self.since:6.1f} s  {what}", flush=True)
 
     def count(self, what, by=1):
         self.did[what] = self.did.get(what, 0) + by
+
+    def measure(self, what, seconds):
+        """One more figure of a kind: how long something took."""
+        self.took.setdefault(what, []).append(seconds)
+
+    def figures(self):
+        """What was measured, of each kind: how often, the median, the 99th percentile and the most."""
+        for what, took in self.took.items():
+            took = sorted(took)
+            half, most = took[(len(took) - 1) // 2], took[max(0, -(-len(took) * 99 // 100) - 1)]
+            yield f"{what}: {len(took)} times, median {half:.3f} s, 99th percentile {most:.3f} s, most {took[-1]:.3f} s"
 
     async def rest(self, least, most):
         await asyncio.sleep(self.dice.uniform(least, most))
@@ -36,10 +47,14 @@ async def failover(round, cluster, servers):
     await round.rest(4, 8)
     while True:
         for deed in deeds:
-            await deed(round, cluster)
+            began = time.monotonic()
+            own = await deed(round, cluster)
             await bed.until(cluster.is_whole, "all three nodes")
             round.tell("all three nodes are there")
             await round.rest(4, 8)
+            gap = round.load.longest_gap(began)
+            round.measure(f"nobody answered ({deed.__name__})", gap)
+            round.measure("of that beyond the database's own", max(0.0, gap - own))
         if round.is_over():
             return
 
@@ -50,6 +65,7 @@ async def switch_over(round, cluster):
     took = await bed.until(lambda: cluster.leader(but=leader.name), "another leader")
     round.tell(f"{leader.name} was sent away ({told.strip()}); another after {took:.1f} s")
     round.count("switchovers")
+    return took
 
 
 async def kill_leader(round, cluster):
@@ -61,6 +77,7 @@ async def kill_leader(round, cluster):
     round.count("leaders killed")
     await round.rest(1, 3)
     leader.start()
+    return took
 
 
 async def freeze_leader(round, cluster):
@@ -77,6 +94,7 @@ async def freeze_leader(round, cluster):
     leader.wake()
     round.tell(f"{leader.name} woke")
     round.count("leaders frozen and woken")
+    return took
 
 
 async def lossy(round, cluster, servers):

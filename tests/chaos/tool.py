@@ -41,6 +41,10 @@ class Tool:
         amount = int(json.loads(body)["amount"])
         key = headers.get("idempotency-key", "")
         self.asked[amount].append((time.time(), path, key))
+        if path == "/stuck" and len(self.asked[amount]) == 1:
+            # Whoever asks first is never answered: only another comes to an end.
+            await reader.read()
+            return False
         if path == "/slow":
             # Long enough that something fails meanwhile.
             await asyncio.sleep(self.dice.uniform(0.5, 4))

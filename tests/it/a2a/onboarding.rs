@@ -53,7 +53,7 @@ async fn answers(server: &Server, task: &str) -> usize {
 }
 
 #[tokio::test]
-async fn s4_is_taken_up_over_a2a_by_other_clients_after_kills() {
+pub(crate) async fn s4_is_taken_up_over_a2a_by_other_clients_after_kills() {
     let here = TempDir::new().unwrap();
     let mut server = Server::start(here.path());
     let (asked, words, task) = said(say(&server, "GRPC", "Onboard Acme", "m-1"));

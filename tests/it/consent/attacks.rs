@@ -70,7 +70,7 @@ async fn assert_asked_of_the_approver(flow: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k8_a_lost_deed_behind_a_steps_gate_is_asked_of_those_who_released_it() {
+pub(crate) async fn k8_a_lost_deed_behind_a_steps_gate_is_asked_of_those_who_released_it() {
     let gate = ", gate: {mode: before_step, to: [ann], not: [requester]}";
     assert_asked_of_the_approver(&paying("torn", "", gate)).await;
 }

@@ -114,7 +114,7 @@ async fn k8_a_voter_who_is_gone_at_the_last_word_counts_for_nothing_also_after_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k8_a_place_is_handed_over_counts_once_and_is_taken_back_across_kills() {
+pub(crate) async fn k8_a_place_is_handed_over_counts_once_and_is_taken_back_across_kills() {
     let (mut stage, request) = asked(TWO, "ann").await;
     assert!(stage.inbox("dan").await.is_empty());
     hands(&stage, ("ann", "dan"), &request, "k").await.unwrap();

@@ -151,6 +151,8 @@ async fn a_word_that_means_nothing_is_refused_after_it_is_known_who_may_answer()
 async fn approve_and_reject_decide_a_tool_gate_at_the_terminal_as_at_other_doors() {
     for (word, deeds) in [("approve", 1), ("reject", 0)] {
         let stage = Stage::open(&gated()).await;
+        // A terminal remembers what an address has shown.
+        stage.server.stay();
         let asked = question(&stage.start(LOCAL, "s", "Bill 7.").await);
         assert_eq!(stage.command(LOCAL, &["inbox"]).code, 0);
         let ended = stage.command(LOCAL, &["respond", "1", word]);

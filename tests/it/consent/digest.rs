@@ -70,7 +70,7 @@ async fn k9_a_decision_bound_by_digest_takes_no_id_alone_wherever_the_file_says_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k9_a_decision_bound_by_digest_is_named_by_it_in_its_session() {
+pub(crate) async fn k9_a_decision_bound_by_digest_is_named_by_it_in_its_session() {
     let (stage, request) = asked(PLACES[0]).await;
     let message = SendResponsesRequest {
         session_id: request.session_id.clone(),

@@ -104,7 +104,7 @@ async fn assert_counts_everywhere(no: Value, place: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k11_a_no_in_a_fork_counts_in_the_run_that_was_forked_and_in_its_other_forks() {
+pub(crate) async fn k11_a_no_in_a_fork_counts_in_the_run_that_was_forked_and_in_its_other_forks() {
     assert_counts_everywhere(json!({"decision": "deny", "note": "No."}), 1).await;
 }
 
@@ -177,7 +177,7 @@ async fn k11_a_yes_that_came_before_the_no_stands_and_can_be_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k11_of_a_no_and_a_yes_at_once_one_comes_first() {
+pub(crate) async fn k11_of_a_no_and_a_yes_at_once_one_comes_first() {
     let stage = Stage::with_people(&paying(BOTH), &PEOPLE).await;
     let mut paid = 0;
     for _ in 0..20 {

@@ -71,7 +71,7 @@ async fn assert_asks_anew(stage: &Stage, run_id: &str, how: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k11_a_fork_asks_again_where_a_grant_had_expired() {
+pub(crate) async fn k11_a_fork_asks_again_where_a_grant_had_expired() {
     let (stage, more) = allowed("2s", "    - {id: hold, wait: {for: 3s}}").await;
     assert_asks_anew(&stage, &more.run_id, "expired").await;
     // So does the run itself.
@@ -199,7 +199,7 @@ async fn k11_a_no_is_not_forked_around_by_id_over_http() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k11_a_no_is_not_forked_around_at_the_console() {
+pub(crate) async fn k11_a_no_is_not_forked_around_at_the_console() {
     let (stage, run_id) = denied().await;
     let console = stage.console("clerk");
     console.raw("POST", &format!("/console/runs/{run_id}/fork"), &form_of(&[("checkpoint", "")]));

@@ -49,7 +49,7 @@ fn claims() -> Vec<HashMap<String, String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k12_the_requesters_metadata_does_not_choose_the_environment() {
+pub(crate) async fn k12_the_requesters_metadata_does_not_choose_the_environment() {
     let stage = Stage::with_people(&flow(PRODUCTION, &[10]), &[("ann", "user")]).await;
     let mut wrong = Vec::new();
     for metadata in claims() {
@@ -104,7 +104,7 @@ const TWO_GATES: &str = "[
 ]";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k10_what_was_allowed_for_the_run_at_one_gate_does_not_pass_another() {
+pub(crate) async fn k10_what_was_allowed_for_the_run_at_one_gate_does_not_pass_another() {
     let stage = Stage::open(&flow(TWO_GATES, &[10, 1_000_000])).await;
     let small = question(&stage.start(LOCAL, "", "Orders.").await);
     stage.answer(LOCAL, &small, json!("allow_for_run")).await.unwrap();
@@ -221,7 +221,7 @@ async fn k10_an_edited_call_is_asked_again_by_a2a() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k10_an_edited_call_is_asked_again_by_websocket() {
+pub(crate) async fn k10_an_edited_call_is_asked_again_by_websocket() {
     let (stage, request) = ten().await;
     let answer = json!({"type": "answer", "responses": {&request.request_id: raised()}});
     let told = stage.socket("clerk", &answer).await;

@@ -181,7 +181,8 @@ async fn k8_a_place_that_a_service_handed_over_goes_with_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k8_what_was_allowed_for_the_run_is_allowed_no_more_without_the_key_that_allowed_it() {
+pub(crate) async fn k8_what_was_allowed_for_the_run_is_allowed_no_more_without_the_key_that_allowed_it()
+ {
     let flow = paid_twice("bob, cfo");
     for renewed in [false, true] {
         let mut stage = Stage::with_people(&flow, &PEOPLE).await;

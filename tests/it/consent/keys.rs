@@ -80,7 +80,7 @@ async fn vouched(stage: &Stage, request: &Request, person: &str) -> (Code, Strin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k8_two_keys_of_one_person_are_one_owner_and_one_vote() {
+pub(crate) async fn k8_two_keys_of_one_person_are_one_owner_and_one_vote() {
     let people = [
         ("clerk", "user"),
         ("ada", "user"),
@@ -356,7 +356,7 @@ async fn a_key_knows_no_workflow_but_those_it_is_confined_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_refused_when_its_time_has_come_on_open_streams_too() {
+pub(crate) async fn a_key_is_refused_when_its_time_has_come_on_open_streams_too() {
     let stage = Stage::with_people(&asks("to: [ada]"), &[("clerk", "user")]).await;
     let path = stage.root.path().join("keys.toml");
     let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(4);

@@ -35,7 +35,7 @@ async fn open(stage: &Stage, who: &str, run: &str) -> Option<Request> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k10_a_grant_that_is_revoked_while_another_gate_waits_lets_nothing_pass() {
+pub(crate) async fn k10_a_grant_that_is_revoked_while_another_gate_waits_lets_nothing_pass() {
     let steps = "{id: a, tool: pay, arguments: {amount: 150}}, \
                  {id: b, tool: pay, arguments: {amount: 110, memo: careful}}";
     let stage = Stage::with_people(&paying(steps), &PEOPLE).await;

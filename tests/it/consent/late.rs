@@ -57,7 +57,7 @@ async fn expired(session: &str) -> (Stage, Request) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k9_a_late_yes_by_session_is_no_yes_to_the_next_question() {
+pub(crate) async fn k9_a_late_yes_by_session_is_no_yes_to_the_next_question() {
     let (stage, money) = expired("mine").await;
     let said = stage.say(LOCAL, "mine", "yes").await;
     stage.assert_untouched(LOCAL, &money, "RunWorkflow").await;
@@ -71,7 +71,7 @@ async fn k9_a_late_yes_by_session_is_no_yes_to_the_next_question() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k9_a_late_yes_by_a2a_task_is_no_yes_to_the_next_question() {
+pub(crate) async fn k9_a_late_yes_by_a2a_task_is_no_yes_to_the_next_question() {
     let stage = Stage::open(&late()).await;
     let task = stage.agent(LOCAL).send(&text("m1", "Order 7."));
     let money = stage.until(LOCAL, task["id"].as_str().unwrap(), is_money).await;
@@ -148,7 +148,7 @@ async fn k9_a_late_yes_in_devui_is_no_yes_to_the_next_question() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k9_a_late_yes_to_the_response_that_showed_the_first_question_is_stale() {
+pub(crate) async fn k9_a_late_yes_to_the_response_that_showed_the_first_question_is_stale() {
     let stage = Stage::open(&late()).await;
     let (first, money) = expired_over_http(&stage).await;
     let body = json!({"model": "late", "previous_response_id": first["id"], "input": "yes"});
@@ -254,7 +254,7 @@ async fn k9_the_second_persons_late_approve_over_http_does_not_approve_the_next_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k9_the_second_persons_late_answer_by_id_is_told_that_it_is_late() {
+pub(crate) async fn k9_the_second_persons_late_answer_by_id_is_told_that_it_is_late() {
     let stage = two_people().await;
     let (first, money) = approved_by_the_other(&stage).await;
     let publish = first["workflow_waiting"]["requests"][0]["request_id"].as_str().unwrap();

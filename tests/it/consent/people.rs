@@ -145,7 +145,7 @@ async fn k8_whoever_is_asked_passes_it_over_http() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k8_whoever_is_asked_passes_it_at_the_console() {
+pub(crate) async fn k8_whoever_is_asked_passes_it_at_the_console() {
     let (stage, request) = asked(TOOL_GATE).await;
     let inbox = stage.console("cfo").get("/console/inbox");
     assert!(inbox.body.contains(&request.request_id), "K8: the inbox of the one who is asked");
@@ -242,7 +242,7 @@ async fn k8_whoever_began_it_is_refused_at_the_console() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k8_whoever_began_it_is_refused_by_websocket() {
+pub(crate) async fn k8_whoever_began_it_is_refused_by_websocket() {
     let (stage, request) = asked(TOOL_GATE).await;
     let answer = json!({"type": "answer", "responses": {&request.request_id: "allow_once"}});
     let told = stage.socket("clerk", &answer).await;
@@ -288,7 +288,7 @@ async fn k8_an_admin_who_is_not_asked_is_refused_at_the_console_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k8_after_an_escalation_it_is_the_next_persons() {
+pub(crate) async fn k8_after_an_escalation_it_is_the_next_persons() {
     let (stage, request) = asked(ESCALATED).await;
     let refused = sends(&stage, "clerk", &request, "allow_once").await;
     assert_waits(&stage, &request, "whoever began it").await;

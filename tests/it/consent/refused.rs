@@ -67,7 +67,7 @@ async fn k11_what_the_requester_takes_back_is_not_done_unasked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k11_an_earlier_grant_does_not_beat_a_later_no() {
+pub(crate) async fn k11_an_earlier_grant_does_not_beat_a_later_no() {
     let both = "{tool: pay, arguments: {amount: 100}}, {tool: pay, arguments: {amount: 90}}";
     let gate = ", allow_for: 30m, when: [{argument: {pointer: /amount, over: 50}}]";
     let flow = stubborn(gate, both).replace("when: {tool_result_contains: paid}", "turn: 3");

@@ -63,7 +63,7 @@ async fn thrice_by_checkpoint(answer: impl Fn(&str) -> Value, how: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k10_an_answer_by_checkpoint_sent_three_times_is_one_deed() {
+pub(crate) async fn k10_an_answer_by_checkpoint_sent_three_times_is_one_deed() {
     thrice_by_checkpoint(|id| json!([output(id, "approve")]), "function_call_output").await;
 }
 
@@ -170,7 +170,7 @@ async fn k9_words_that_the_sdk_repeats_by_itself_return_the_first_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k9_words_repeated_after_a_kill_return_the_first_outcome() {
+pub(crate) async fn k9_words_repeated_after_a_kill_return_the_first_outcome() {
     let gates = "[{name: money, tools: [pay]}]";
     let mut stage = Stage::open(&flow(WORDS, gates)).await;
     let first = stage.http(LOCAL).start("steps", "Go.");

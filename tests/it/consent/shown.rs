@@ -120,7 +120,7 @@ async fn k3_the_approvers_note_by_qlaw_does_not_change_what_was_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k3_the_approvers_note_by_a2a_does_not_change_what_was_shown() {
+pub(crate) async fn k3_the_approvers_note_by_a2a_does_not_change_what_was_shown() {
     let (stage, request) = shown().await;
     let data = json!({
         "responses": {&request.request_id: noted()},

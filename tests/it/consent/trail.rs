@@ -78,7 +78,7 @@ async fn k3_an_approval_carries_the_draft_that_it_is_about() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k3_the_draft_that_was_shown_survives_a_kill() {
+pub(crate) async fn k3_the_draft_that_was_shown_survives_a_kill() {
     let mut stage = Stage::open(&drafting("")).await;
     let response = stage.http(LOCAL).start("drafting", "Hello, Ada.");
     let before = shown(&response);

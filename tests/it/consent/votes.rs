@@ -43,7 +43,8 @@ graph:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k8_two_people_and_then_a_third_are_needed_across_kills_and_each_is_asked_in_turn() {
+pub(crate) async fn k8_two_people_and_then_a_third_are_needed_across_kills_and_each_is_asked_in_turn()
+ {
     let (mut stage, request) = staged().await;
     assert_eq!(request.stages.len(), 2);
     assert!(stage.inbox("cfo").await.is_empty(), "the CFO is not asked yet");
@@ -103,7 +104,7 @@ async fn k8_whoever_is_asked_is_told_of_their_answer_and_of_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn k11_a_fork_carries_no_vote_and_nobody_elses_yes_is_spent_twice() {
+pub(crate) async fn k11_a_fork_carries_no_vote_and_nobody_elses_yes_is_spent_twice() {
     let (stage, request) = staged().await;
     stage.answer("ann", &request, json!("approve")).await.unwrap();
     let fork = |who: &'static str| {

@@ -114,6 +114,8 @@ async fn k8_the_inbox_says_of_a_service_and_of_a_starter_that_they_may_not_answe
 #[tokio::test(flavor = "multi_thread")]
 async fn k9_words_alone_bring_the_question_again_by_a2a_and_an_error_after_three() {
     let stage = Stage::open(&flow("")).await;
+    // Each server counts for itself.
+    stage.server.stay();
     let task = begun(&stage, LOCAL);
     let say = |n: u32, words: &str| {
         let mut message = text(&format!("w{n}"), words);
@@ -135,6 +137,7 @@ async fn k9_words_alone_bring_the_question_again_by_a2a_and_an_error_after_three
 async fn k9_words_alone_bring_the_question_again_over_http_and_an_error_after_three() {
     for dialect in ["openai", "qlaw"] {
         let stage = Stage::open(&flow("")).await;
+        stage.server.stay();
         let path = format!("/v1/responses?dialect={dialect}");
         let first = json!({"model": "bills", "input": "Bill 7.", "conversation": "desk"});
         stage.http(LOCAL).post(&path, &first).ok();

@@ -13,6 +13,7 @@ mod parted;
 pub(crate) mod refused_starts;
 mod replicas;
 pub(crate) mod rewound;
+pub(crate) mod scenarios;
 pub(crate) mod served;
 pub(crate) mod store;
 pub(crate) mod tables;

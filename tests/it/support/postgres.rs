@@ -334,6 +334,15 @@ impl Database {
         Self::copy_of(MADE).await
     }
 
+    /// The same, for whoever cannot wait as others do.
+    pub(crate) fn made_at_once() -> Self {
+        let making = std::thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(Self::made())
+        });
+        making.join().unwrap()
+    }
+
     /// With nothing in it.
     pub(crate) async fn empty() -> Self {
         Self::copy_of("template0").await

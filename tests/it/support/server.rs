@@ -1,10 +1,17 @@
 //! Server: the real binary, started, killed and started again by tests, and clients that speak to it.
+//!
+//! With `HOLDPOINT_TEST_STORE=postgres` in the environment, or within `on_three_servers`, it is three of them over one
+//! PostgreSQL, and every client that is made speaks with the next: the same tests, on many machines.
 
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use holdpoint::wire::v1::orchestrator_client::OrchestratorClient;
 use holdpoint::wire::v1::workflow_event::Event;
@@ -17,6 +24,8 @@ use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint, Error};
 use tonic::{Status, Streaming};
+
+use crate::support::postgres::Database;
 
 /// Speaks gRPC, as any caller does.
 pub(crate) type Client = OrchestratorClient<InterceptedService<Channel, Key>>;
@@ -47,13 +56,33 @@ pub(crate) struct Setup {
     root: PathBuf,
     arguments: Vec<String>,
     env: Vec<(String, String)>,
-    /// Where it listens; anywhere unless told.
-    listen: String,
+    /// Where it listens, or each of them; anywhere unless told.
+    listen: Vec<String>,
     /// The folder of its workflows; that of the tests unless told.
     flows: PathBuf,
     /// A bound on the size of any file it writes, in KiB: the disk is full there.
     file_kib_max: Option<u64>,
+    /// What three of them share, once they have been started.
+    shared: Option<Arc<Database>>,
 }
+
+thread_local! {
+    /// Whether what this thread starts is three over one PostgreSQL.
+    static IS_SHARED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Plays a test on three servers over one PostgreSQL.
+pub(crate) fn on_three_servers(test: impl FnOnce()) {
+    IS_SHARED.set(true);
+    test();
+    IS_SHARED.set(false);
+}
+
+/// Where a process is told what to die of.
+const FAILPOINT: &str = "HOLDPOINT_FAILPOINT";
+
+/// How many there are where they share a store.
+const REPLICAS: usize = 3;
 
 impl Setup {
     /// A server below `root`: data in `data`, its log in `server.log`.
@@ -62,14 +91,15 @@ impl Setup {
             root: root.to_path_buf(),
             arguments: Vec::new(),
             env: Vec::new(),
-            listen: "127.0.0.1:0".into(),
+            listen: Vec::new(),
             flows: flows(),
             file_kib_max: None,
+            shared: None,
         }
     }
 
     pub(crate) fn listen(mut self, address: &str) -> Self {
-        self.listen = address.into();
+        self.listen = vec![address.into()];
         self
     }
 
@@ -90,7 +120,7 @@ impl Setup {
 
     /// Kills itself at the `passage`-th passage of the failpoint.
     pub(crate) fn failpoint(self, name: &str, passage: u32) -> Self {
-        self.env("HOLDPOINT_FAILPOINT", &format!("{name}:{passage}"))
+        self.env(FAILPOINT, &format!("{name}:{passage}"))
     }
 
     pub(crate) fn file_kib_max(mut self, kib: u64) -> Self {
@@ -100,6 +130,10 @@ impl Setup {
 
     /// The process, before it has said anything.
     pub(crate) fn spawn(&self) -> Child {
+        self.spawn_nth(0)
+    }
+
+    fn spawn_nth(&self, number: usize) -> Child {
         let binary = env!("CARGO_BIN_EXE_holdpoint");
         let mut command = match self.file_kib_max {
             None => Command::new(binary),
@@ -111,17 +145,23 @@ impl Setup {
             }
         };
         forget_settings(&mut command);
+        let data = if number == 0 { "data".into() } else { format!("data-{number}") };
+        let key = (number > 0).then(|| ("HOLDPOINT_AUDIT_KEY", self.root.join("data/audit.key")));
         // A test may bring workflows of its own.
-        let (data, own) = (self.root.join("data"), self.root.join("flows"));
+        let (data, own) = (self.root.join(data), self.root.join("flows"));
         let flows = if own.exists() { &own } else { &self.flows };
         command
-            .args(["serve", "--json", "--listen", &self.listen])
+            .args(["serve", "--json", "--listen"])
+            .arg(self.listen.get(number).map_or("127.0.0.1:0", String::as_str))
             .arg("--data")
             .arg(data)
             .arg("--workflows")
             .arg(flows)
             .args(&self.arguments)
-            .envs(self.env.iter().cloned())
+            .envs(key)
+            // Of several, one dies of what it is to die of.
+            .envs(self.env.iter().filter(|(name, _)| number == 0 || name != FAILPOINT).cloned())
+            .envs(self.shared.iter().map(|database| ("HOLDPOINT_STORE", database.address())))
             .current_dir(&self.root)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -132,15 +172,30 @@ impl Setup {
 
     /// A server that listens; or how the process ended before it did.
     pub(crate) fn try_start(&self) -> Result<Server, ExitStatus> {
-        let mut child = self.spawn();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        if line.is_empty() {
-            return Err(child.wait().unwrap());
+        let mut setup = self.clone();
+        if setup.shared.is_none() && setup.is_to_share() {
+            setup.shared = Some(Arc::new(Database::made_at_once()));
         }
-        let told: serde_json::Value = serde_json::from_str(&line).unwrap();
-        let address = told["listening"].as_str().unwrap().to_owned();
-        Ok(Server { setup: self.clone(), child, address })
+        let count = if setup.shared.is_some() { REPLICAS } else { 1 };
+        let (children, addresses) = (Vec::new(), Vec::new());
+        let mut server = Server { setup, children, addresses, next: 0.into(), stays: false.into() };
+        // The first makes the key that all of them sign with.
+        server.listens_from(0..1)?;
+        server.listens_from(1..count)?;
+        Ok(server)
+    }
+
+    /// Whether whoever runs the tests wants them on a shared store, and this one has not been told another.
+    fn is_to_share(&self) -> bool {
+        let is_told = self.env.iter().any(|(name, _)| name == "HOLDPOINT_STORE")
+            || self.arguments.iter().any(|argument| argument.starts_with("--store"));
+        let is_wanted = std::env::var_os("HOLDPOINT_TEST_STORE").is_some_and(|on| on == "postgres");
+        !is_told && (is_wanted || IS_SHARED.get())
+    }
+
+    /// Whether the first of them is to die of something, so that everybody has to call there.
+    fn is_to_die(&self) -> bool {
+        self.env.iter().any(|(name, _)| name == FAILPOINT)
     }
 
     pub(crate) fn start(&self) -> Server {
@@ -172,12 +227,16 @@ pub(crate) fn flows() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flows")
 }
 
-/// A server that listens. It is killed when it goes out of scope.
+/// A server that listens, or several as one. It is killed when it goes out of scope.
 #[derive(Debug)]
 pub(crate) struct Server {
     setup: Setup,
-    child: Child,
-    address: String,
+    children: Vec<Child>,
+    addresses: Vec<String>,
+    /// Whose turn it is to be called.
+    next: AtomicUsize,
+    /// Whether it is always the first one's.
+    stays: AtomicBool,
 }
 
 impl Server {
@@ -185,32 +244,61 @@ impl Server {
         Setup::new(root).start()
     }
 
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+    /// Starts these of several, and hears from each of them where it listens.
+    fn listens_from(&mut self, numbers: Range<usize>) -> Result<(), ExitStatus> {
+        for number in numbers.clone() {
+            self.children.push(self.setup.spawn_nth(number));
+        }
+        for child in &mut self.children[numbers] {
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            if line.is_empty() {
+                return Err(child.wait().unwrap());
+            }
+            let told: serde_json::Value = serde_json::from_str(&line).unwrap();
+            self.addresses.push(told["listening"].as_str().unwrap().to_owned());
+        }
+        Ok(())
     }
 
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address())
+    }
+
+    /// Of several, only one is called from now on: for what each server counts, or a terminal remembers, for itself.
+    pub(crate) fn stay(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// Where to call: of several, the next each time.
     pub(crate) fn address(&self) -> &str {
-        &self.address
+        if self.setup.is_to_die() || self.stays.load(Ordering::Relaxed) {
+            return &self.addresses[0];
+        }
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        &self.addresses[turn % self.addresses.len()]
     }
 
     pub(crate) async fn client(&self) -> Client {
-        dial(&self.address, Key::default()).await.unwrap()
+        dial(self.address(), Key::default()).await.unwrap()
     }
 
     pub(crate) async fn client_with(&self, api_key: &str) -> Client {
-        dial(&self.address, Key(Some(api_key.into()))).await.unwrap()
+        dial(self.address(), Key(Some(api_key.into()))).await.unwrap()
     }
 
     /// A client, if anybody is there.
     pub(crate) async fn try_client(&self, api_key: Option<String>) -> Result<Client, Error> {
-        dial(&self.address, Key(api_key)).await
+        dial(self.address(), Key(api_key)).await
     }
 
     /// As a power cut would end it.
     pub(crate) fn kill(&mut self) {
-        // It may have died on its own already.
-        drop(self.child.kill());
-        self.child.wait().unwrap();
+        for child in &mut self.children {
+            // It may have died on its own already.
+            drop(child.kill());
+            child.wait().unwrap();
+        }
     }
 
     /// Kills it, and starts it again without what it was told in its environment.
@@ -223,7 +311,7 @@ impl Server {
     /// Kills it, and starts it again where it was: whoever calls it finds it there.
     pub(crate) fn restart_here(&mut self) {
         self.kill();
-        *self = Setup { listen: self.address.clone(), ..self.setup.clone() }.start();
+        *self = Setup { listen: self.addresses.clone(), ..self.setup.clone() }.start();
     }
 
     /// Kills it, and starts one that kills itself at the failpoint.
@@ -255,12 +343,12 @@ impl Server {
 
     /// Waits for its end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.child.wait().unwrap()
+        self.children[0].wait().unwrap()
     }
 
     /// Its resident memory.
     pub(crate) fn resident_kib(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.children[0].id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
@@ -274,7 +362,7 @@ impl Server {
     }
 
     fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
+        Pid::from_raw(i32::try_from(self.children[0].id()).unwrap()).unwrap()
     }
 
     pub(crate) fn told(&self) -> String {
@@ -283,9 +371,9 @@ impl Server {
 
     /// A page over plain HTTP: its status and its body.
     pub(crate) fn page(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let head =
-            format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+        let address = self.address();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -328,7 +328,7 @@ async fn s2_the_configuration_matrix_of_the_planning_phase() {
 }
 
 #[tokio::test]
-async fn s2_an_error_is_a_persons_to_decide() {
+pub(crate) async fn s2_an_error_is_a_persons_to_decide() {
     let (mut play, events) = Play::start("research_task", Way::Straight, "Go.").await;
     let plan = json!({"steps": [{"title": "Break it"}]});
     let events = play.answer(&events, json!({"decision": "modify", "plan": plan})).await;
@@ -356,7 +356,7 @@ group_chat: {agents: [a, b], rounds: 9, ends: i agree}
 }
 
 #[tokio::test]
-async fn s4_is_answered_through_other_doors_than_it_was_started_from() {
+pub(crate) async fn s4_is_answered_through_other_doors_than_it_was_started_from() {
     let (play, events) = Play::start("customer_onboarding", Way::Straight, "Onboard Acme").await;
     let url = play.server.url();
     let session = events[0].session_id.clone();
@@ -381,7 +381,7 @@ async fn s4_is_answered_through_other_doors_than_it_was_started_from() {
 }
 
 #[tokio::test]
-async fn s2_is_answered_through_other_doors_than_it_was_started_from() {
+pub(crate) async fn s2_is_answered_through_other_doors_than_it_was_started_from() {
     let input = "Measure the dust in the data and publish a report.";
     let (play, events) = Play::start("research_task", Way::Straight, input).await;
     let url = play.server.url();

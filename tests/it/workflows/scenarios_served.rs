@@ -167,7 +167,7 @@ async fn s1_comes_to_the_same_end_however_the_server_dies() {
 }
 
 #[tokio::test]
-async fn s1_is_answered_through_other_doors_than_it_was_started_from() {
+pub(crate) async fn s1_is_answered_through_other_doors_than_it_was_started_from() {
     let (play, events) = Play::start("multi_tier_support", Way::Straight, ASK).await;
     let first = asked(&events).unwrap().request_id;
     // By id, from another process; then in the session, as a second message; then over gRPC again.
@@ -317,7 +317,7 @@ async fn s3_begins_at_the_terminal_and_is_answered_over_grpc_and_at_the_terminal
 }
 
 #[tokio::test]
-async fn s3_the_budget_agent_is_given_the_words_of_user_and_venue_after_a_restart_too() {
+pub(crate) async fn s3_the_budget_agent_is_given_the_words_of_user_and_venue_after_a_restart_too() {
     let wish = "Plan a corporate holiday party for 50 people, budget $5000";
     let (mut play, events) = Play::start("event_planning", Way::KilledWaiting, wish).await;
     assert_eq!(asked(&events).unwrap().prompt, "Which city should it be in?");
@@ -336,7 +336,7 @@ async fn s3_the_budget_agent_is_given_the_words_of_user_and_venue_after_a_restar
 }
 
 #[tokio::test]
-async fn s3_a_wish_with_everything_in_it_never_pauses() {
+pub(crate) async fn s3_a_wish_with_everything_in_it_never_pauses() {
     let wish = "Plan a corporate team building event for 30 people, budget $3000, downtown Seattle, \
                 Friday evening in 3 weeks, vegetarian and gluten-free options required";
     let (play, events) = Play::start("event_planning", Way::Straight, wish).await;
