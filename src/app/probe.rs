@@ -38,7 +38,8 @@ pub struct Told {
 }
 
 /// Whom to ask: the server that is named; else, unless the command line says where it listens, the one that has the data
-/// directory, as every other command finds it; else the one that these settings would start.
+/// directory, as every other command finds it, and nobody where the command line names that directory and none has it; else
+/// the one that these settings would start.
 fn whom(config: &Config) -> Result<String, AppError> {
     if let Some(server) = &config.server {
         return Ok(server.clone());

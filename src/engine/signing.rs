@@ -99,8 +99,8 @@ impl Engine {
         if !change.signature.is_empty() {
             tracing::info!(
                 "`audit_key_before` is needed no more: the key before has signed which came after it. Take it out of the \
-                 settings, and keep that key away from everything for as long as there are backups from before the change; where servers share a database, passes of the console that were made with it are \
-                 good for as long as it is named"
+                 settings, and keep that key away from everything for as long as there are backups from before the change; where \
+                 servers share a database, passes of the console that were made with it are good for as long as it is named"
             );
             return Ok(());
         }

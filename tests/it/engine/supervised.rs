@@ -60,6 +60,9 @@ fn health_is_an_exit_code() {
     let env = [("HOLDPOINT_LISTEN", format!("0.0.0.0:{port}"))];
     let env: Vec<_> = env.iter().map(|(name, value)| (*name, value.as_str())).collect();
     assert_eq!(with_env(here, &["health"], "", &env).code, 0);
+    let other = with_env(here, &["health", "--data", "other"], "", &env);
+    assert_eq!(other.code, 7, "what listens there is not the server of that directory: {other:?}");
+    assert!(other.err.contains("`other`") && !here.join("other").exists(), "{other:?}");
     server.kill();
     let gone = holdpoint(here, &["health", "--server", &url], "");
     assert_eq!(gone.code, 7, "{gone:?}");
