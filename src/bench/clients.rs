@@ -10,6 +10,7 @@ use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::bench::BenchError;
+use crate::bench::process::Server;
 use crate::bench::workflows;
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
@@ -44,6 +45,22 @@ pub(super) async fn dial_over(
         connections.push(client);
     }
     Ok(connections.iter().cycle().take(count.into()).cloned().collect())
+}
+
+/// Clients for `count` callers of several servers, each of which has as many of them as any other; over at most so many
+/// connections in all, and one to each at least.
+pub(super) async fn dial_all(
+    servers: &[Server],
+    count: u16,
+    most: u16,
+) -> Result<Vec<Client>, BenchError> {
+    let mut callers = Vec::new();
+    let among = u16::try_from(servers.len()).unwrap_or(u16::MAX).max(1);
+    for (server, number) in servers.iter().zip(0..) {
+        let share = |all: u16| all / among + u16::from(number < all % among);
+        callers.extend(dial_over(&server.address, share(count), share(most).max(1)).await?);
+    }
+    Ok(callers)
 }
 
 /// Starts a workflow, and reads on until it waits; the open request's id comes back.

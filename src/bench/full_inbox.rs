@@ -57,7 +57,7 @@ pub(super) async fn measure(
 async fn one(scratch: &Scratch, requests: u32, progress: Progress<'_>) -> Result<W4, BenchError> {
     let data = scratch.fresh_data("w4")?;
     let server = Server::orchestrator(scratch, &data).await?;
-    many_waiting::create(&server, requests, progress).await?;
+    many_waiting::create(std::slice::from_ref(&server), requests, progress).await?;
     let mut pages = Samples::default();
     for _ in 0..OPENED {
         let watch = Stopwatch::start();

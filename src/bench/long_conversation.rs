@@ -40,24 +40,26 @@ pub(super) async fn measure(
         let mut passes = Vec::new();
         for pass in 1..=options.passes {
             progress(&format!("w2: {turns} turns, pass {pass} of {}", options.passes));
-            passes.push(one_pass(scratch, turns).await?);
+            passes.push(one_pass(scratch, turns, options.replicas).await?);
         }
         measured.extend(median(passes, |pass: &W2| pass.seconds));
     }
     Ok(measured)
 }
 
-async fn one_pass(scratch: &Scratch, turns: u32) -> Result<W2, BenchError> {
+async fn one_pass(scratch: &Scratch, turns: u32, count: u16) -> Result<W2, BenchError> {
     let place = scratch.fresh_place("w2").await?;
-    let server = Server::at(scratch, &place, 0).await?;
-    let mut callers = clients::dial(&server.address, 1).await?;
-    let client = &mut callers[0];
+    let servers = Server::several(scratch, &place, count).await?;
+    // Each turn goes to the next server.
+    let mut callers = clients::dial_all(&servers, count, count).await?;
+    let mut turn = (0..callers.len()).cycle();
+    let mut next = || turn.next().unwrap_or(0);
     let mut samples = Samples::default();
     let whole = Stopwatch::start();
-    let mut request = clients::start(client, TALK).await?;
+    let mut request = clients::start(&mut callers[next()], TALK).await?;
     for _ in 0..turns {
         let one = Stopwatch::start();
-        request = clients::say(client, request).await?;
+        request = clients::say(&mut callers[next()], request).await?;
         samples.add(one.elapsed());
     }
     let seconds = whole.seconds();

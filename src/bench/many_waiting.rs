@@ -26,7 +26,7 @@ pub struct W3 {
     pub create_seconds: f64,
     /// The data directory then.
     pub bytes: u64,
-    /// Resident memory of the server then.
+    /// Resident memory of the server then, of all of them where there are several.
     pub resident_bytes: u64,
     /// From the start of the new process until it served.
     pub restart_seconds: f64,
@@ -45,21 +45,26 @@ pub(super) async fn measure(
     let mut measured = Vec::new();
     for &sessions in &options.sessions {
         progress(&format!("w3: {sessions} waiting sessions"));
-        measured.push(one(scratch, sessions, progress).await?);
+        measured.push(one(scratch, (sessions, options.replicas), progress).await?);
     }
     Ok(measured)
 }
 
-async fn one(scratch: &Scratch, sessions: u32, progress: Progress<'_>) -> Result<W3, BenchError> {
+async fn one(
+    scratch: &Scratch,
+    (sessions, servers): (u32, u16),
+    progress: Progress<'_>,
+) -> Result<W3, BenchError> {
     let place = scratch.fresh_place("w3").await?;
-    let server = Server::at(scratch, &place, 0).await?;
+    let servers = Server::several(scratch, &place, servers).await?;
     let whole = Stopwatch::start();
-    let request = create(&server, sessions, progress).await?;
+    let request = create(&servers, sessions, progress).await?;
     let create_seconds = whole.seconds();
-    let resident_bytes = server.resident_bytes();
+    let resident_bytes = servers.iter().map(Server::resident_bytes).sum();
     let bytes = place.bytes().await?;
     progress(&format!("w3: {sessions} made in {create_seconds:.1} s; kill -9, and start again"));
-    drop(server);
+    drop(servers);
+    // The first that is back answers.
     let server = Server::at(scratch, &place, 0).await?;
     let restart_seconds = server.since_exec.seconds();
     let mut callers = clients::dial(&server.address, 1).await?;
@@ -77,13 +82,13 @@ async fn one(scratch: &Scratch, sessions: u32, progress: Progress<'_>) -> Result
 
 /// Makes the sessions; the open request of one of the first comes back.
 pub(super) async fn create(
-    server: &Server,
+    servers: &[Server],
     sessions: u32,
     progress: Progress<'_>,
 ) -> Result<String, BenchError> {
     let remaining = Remaining::new(sessions);
     let mut tasks = JoinSet::new();
-    for mut client in clients::dial_over(&server.address, CLIENTS, clients::FEW).await? {
+    for mut client in clients::dial_all(servers, CLIENTS, clients::FEW).await? {
         let remaining = remaining.clone();
         tasks.spawn(async move {
             let mut first = None;

@@ -55,7 +55,7 @@ pub struct Options {
     /// How many people one run asks at once in w6
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [125, 1_000], value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) branches: Vec<u32>,
-    /// How many servers share the database that `--store` names, for w1
+    /// How many servers share the database that `--store` names; clients and turns go to them in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub(super) replicas: u16,
     /// How often w1, w2 and w6 are measured; the median is told

@@ -92,17 +92,8 @@ async fn one_pass(
 ) -> Result<W1, BenchError> {
     let warm_up = WARM_UP_MAX.min(length);
     let place = scratch.fresh_place("w1").await?;
-    let mut servers = Vec::new();
-    for number in 0..count {
-        servers.push(Server::at(scratch, &place, number).await?);
-    }
-    // In turns: each server has as many of them as any other.
-    let mut callers = Vec::new();
-    for (server, number) in servers.iter().zip(0..) {
-        let share = |all: u16| all / count + u16::from(number < all % count);
-        let own = clients::dial_over(&server.address, share(clients), share(connections).max(1));
-        callers.extend(own.await?);
-    }
+    let servers = Server::several(scratch, &place, count).await?;
+    let callers = clients::dial_all(&servers, clients, connections).await?;
     let cpu = || servers.iter().map(Server::cpu).sum::<Duration>();
     let (server_cpu, client_cpu) = (cpu(), own_cpu());
     let whole = Stopwatch::start();

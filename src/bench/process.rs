@@ -137,6 +137,19 @@ impl Server {
         Self::start(command, scratch, "server under test").await
     }
 
+    /// Starts several over one store; one alone where that is a directory.
+    pub(super) async fn several(
+        scratch: &Scratch,
+        place: &Place,
+        count: u16,
+    ) -> Result<Vec<Self>, BenchError> {
+        let mut servers = Vec::new();
+        for number in 0..count {
+            servers.push(Self::at(scratch, place, number).await?);
+        }
+        Ok(servers)
+    }
+
     /// Starts the bare gRPC server, and waits until it serves.
     pub(super) async fn echo(scratch: &Scratch) -> Result<Self, BenchError> {
         let mut command = ourselves()?;

@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use crate::engine::holder::Holder;
 use crate::engine::narrate::{Narrator, Published};
 use crate::engine::trace::SpanBuilder;
+use crate::kernel::evidence::Hash;
 use crate::kernel::{Event, Run, RunId, Status, Version};
 use crate::ports::HookRow;
 
@@ -63,6 +64,9 @@ pub(super) struct Hot {
     pub(super) is_adrift: bool,
     /// Whether it may be ahead of what is durable: it is folded again before anything is done with it.
     pub(super) is_unsure: bool,
+    /// How far the store is known to have it, and the link that it had there, where others write to it too: what they write
+    /// goes on from that (J10).
+    pub(super) known: Option<(Version, Hash)>,
     /// The version up to which it is saved folded, or was to be.
     pub(super) saved: Version,
     /// Whose it is to drive.
@@ -223,6 +227,7 @@ impl Hot {
     pub(super) fn new(run: Box<Run>) -> Self {
         let narrator = Narrator::at(&run);
         Self {
+            known: None,
             saved: run.version,
             run,
             narrator,

@@ -331,6 +331,7 @@ impl Engine {
         match self.submitted(append).await {
             Ok(appended) => {
                 hot.holder = hot.holder.after(hold, appended.fence);
+                hot.known = appended.link.map(|link| (appended.version, link));
                 self.save_fold(hot, appended.link);
                 if batch.expected == batch.after && kinds.decides() {
                     let leaf = |link| Leaf::entry(cell.id.clone(), batch.after + 1, kinds, link);

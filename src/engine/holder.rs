@@ -55,7 +55,8 @@ mod tests {
     #[test]
     fn j12_a_run_is_taken_from_nobody_but_whom_it_is_known_to_be_of() {
         let (me, other) = (Incarnation(1), Incarnation(2));
-        let standing = |holder| Some(Standing { version: 3, holder, fence: 7, hooks: 0 });
+        let standing =
+            |holder| Some(Standing { version: 3, holder, fence: 7, hooks: 0, link: None });
         let of = |holder| Holder::of(standing(holder), me);
         assert_eq!(of(None).hold(true), (Hold::Take { from: None }, None));
         assert_eq!(of(Some((me, true))).hold(true), (Hold::Keep, Some(7)));

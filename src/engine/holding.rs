@@ -8,9 +8,11 @@ use crate::engine::cell::{Cell, Hot};
 use crate::engine::holder::Holder;
 use crate::engine::narrate::Narrator;
 use crate::engine::trace::SpanBuilder;
+use crate::engine::warm::READ_EVENTS;
 use crate::engine::work::stop;
 use crate::engine::{Engine, EngineError};
-use crate::kernel::{Recorded, Status, evolve};
+use crate::kernel::evidence::Hash;
+use crate::kernel::{Recorded, Status, Version, evolve};
 use crate::ports::Standing;
 
 impl Engine {
@@ -38,7 +40,8 @@ impl Engine {
         let version = version.or_else(|| head.as_ref().map(|head| head.version));
         let Some(version) = version else { return Ok(false) };
         let known = if hot.is_unsure { cell.published() } else { hot.run.version };
-        if version < known {
+        let is_another = standing.is_some_and(|standing| tells_another(&standing, hot.known));
+        if version < known || is_another {
             return Err(self.gone_back(cell, (known, version)).into());
         }
         if let Some(standing) = standing.filter(|standing| standing.hooks != hot.hooks_number) {
@@ -48,7 +51,7 @@ impl Engine {
         let tail = if hot.is_unsure {
             self.fold_anew(cell, hot, version).await?
         } else if version > known {
-            self.read_on(&cell.id, known, version).await?
+            self.read_known(cell, hot.known, (known, version)).await?
         } else {
             Vec::new()
         };
@@ -60,6 +63,7 @@ impl Engine {
         }
         if self.is_shared() {
             self.settle_holder(hot, standing);
+            hot.known = standing.and_then(|standing| standing.known());
             if has_news && matches!(hot.holder, Holder::Mine(_)) {
                 // What is owed now is not a look's to set going.
                 self.look_after(cell);
@@ -78,13 +82,34 @@ impl Engine {
     ) -> Result<Vec<Recorded>, EngineError> {
         let told = cell.published().min(version);
         let run = self.fold_all(&cell.id, Arc::clone(&hot.run.workflow), told).await?;
-        let tail = self.read_on(&cell.id, told, version).await?;
+        let tail = self.read_known(cell, hot.known, (told, version)).await?;
         let run = self.recalling(run).await?;
         hot.narrator = Narrator::at(&run);
         hot.scribe = self.inner.tracer.get().map(|_| Box::new(SpanBuilder::takes_up(&run)));
         *hot.run = run;
         hot.is_unsure = false;
         Ok(tail)
+    }
+
+    /// What others have written since: it goes on from where the run was known to stand, or the store has gone back and was
+    /// written to since, and none of it is laid over what was there before (J10).
+    async fn read_known(
+        &self,
+        cell: &Cell,
+        known: Option<(Version, Hash)>,
+        (from, version): (Version, Version),
+    ) -> Result<Vec<Recorded>, EngineError> {
+        let known = known.filter(|(at, _)| *at == from && from < version);
+        let (Some(replicas), Some(known)) = (self.replicas(), known) else {
+            return self.read_on(&cell.id, from, version).await;
+        };
+        let Some(mut events) = replicas.read_on_from(&cell.id, known, READ_EVENTS).await? else {
+            return Err(self.gone_back(cell, (from, version)).into());
+        };
+        events.retain(|recorded| recorded.version <= version);
+        let after = events.last().map_or(from, |last| last.version);
+        events.extend(self.read_on(&cell.id, after, version).await?);
+        Ok(events)
     }
 
     fn fold_in(
@@ -136,4 +161,10 @@ impl Engine {
             }
         });
     }
+}
+
+/// Whether a run has another link than it is known to have had at that version.
+fn tells_another(standing: &Standing, known: Option<(Version, Hash)>) -> bool {
+    let at_once = known.zip(standing.known());
+    at_once.is_some_and(|((at, had), (version, has))| at == version && had != has)
 }

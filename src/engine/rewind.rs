@@ -239,6 +239,7 @@ impl Engine {
             *hot.run = run;
             hot.is_unsure = false;
             hot.holder = Holder::of(standing, self.inner.journal.incarnation());
+            hot.known = standing.and_then(|standing| standing.known());
             if !matches!(hot.holder, Holder::Mine(_)) {
                 // What is on its way is not called back: it could not be undone.
                 hot.work.clear();

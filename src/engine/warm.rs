@@ -17,7 +17,7 @@ use crate::kernel::{
 use crate::ports::{Fault, Standing};
 
 /// Events read from a journal at a time.
-const READ_EVENTS: usize = 1024;
+pub(super) const READ_EVENTS: usize = 1024;
 
 /// What a run is held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +147,8 @@ impl Engine {
             let is_adrift = run.status == Status::Running && !is_others;
             let scribe = self.inner.tracer.get().map(|_| Box::new(SpanBuilder::takes_up(&run)));
             let hot = Hot::new(Box::new(run));
-            let hot = Hot { is_adrift, holder, hooks, hooks_number, scribe, ..hot };
+            let known = standing.and_then(|standing| standing.known());
+            let hot = Hot { is_adrift, holder, known, hooks, hooks_number, scribe, ..hot };
             *state = State::Hot(Box::new(hot));
         }
         // A run that was moving when it was last written lost whatever was under way: its own

@@ -6,7 +6,8 @@
 
 use async_trait::async_trait;
 
-use crate::kernel::{Millis, RunId, Version};
+use crate::kernel::evidence::Hash;
+use crate::kernel::{Millis, Recorded, RunId, Version};
 use crate::ports::{Fault, Fence, Guard, Incarnation, OutboxEntry};
 
 /// How a run stands, less what is in it.
@@ -20,6 +21,15 @@ pub struct Standing {
     pub fence: Fence,
     /// The number kept for its hooks: another one means others.
     pub hooks: u64,
+    /// The link that it has there; none where an earlier build wrote it.
+    pub link: Option<Hash>,
+}
+
+impl Standing {
+    /// What the run is known by from now on: its length, and the link that it has there.
+    pub fn known(&self) -> Option<(Version, Hash)> {
+        self.link.map(|link| (self.version, link))
+    }
 }
 
 /// That somebody has written.
@@ -124,6 +134,15 @@ pub trait Replicas: Send + Sync + std::fmt::Debug {
 
     /// How a run stands; none if there is no such run.
     async fn standing(&self, run: &RunId) -> Result<Option<Standing>, Fault>;
+
+    /// The events of a run after a version, at most `limit`, as [`crate::ports::Journal::read`]; none where they go on from
+    /// another link than the one that the run is known to have had there: it tells another history than it did (J10).
+    async fn read_on_from(
+        &self,
+        run: &RunId,
+        known: (Version, Hash),
+        limit: usize,
+    ) -> Result<Option<Vec<Recorded>>, Fault>;
 
     /// Which of these runs have gone on since those versions.
     async fn gone_on(&self, known: &[(RunId, Version)]) -> Result<Vec<RunId>, Fault>;

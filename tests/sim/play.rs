@@ -145,15 +145,12 @@ impl Play {
             _ => None,
         }));
         let dice = self.dice.clone();
-        // Others write between one call and the next, as they do where each takes a while. Not where the store goes back: a
-        // server that took in what was written over a history that it knew otherwise, before it looked back, mixes both.
-        if self.store != Store::Forgetful {
-            replica.delay_by(Box::new(move || match dice.roll(24) {
-                0..3 => 1,
-                3 => 3,
-                _ => 0,
-            }));
-        }
+        // Others write between one call and the next, as they do where each takes a while.
+        replica.delay_by(Box::new(move || match dice.roll(24) {
+            0..3 => 1,
+            3 => 3,
+            _ => 0,
+        }));
         let (timing, sharing, carrying) = (engine.clone(), engine.clone(), engine.clone());
         let loops = [
             tokio::spawn(async move { timing.run_timers().await }),

@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use tokio::sync::broadcast;
 
-use crate::kernel::{Millis, RunId, Version};
+use crate::kernel::evidence::Hash;
+use crate::kernel::{Millis, Recorded, RunId, Version};
 use crate::ports::{
-    Fault, Guard, HeadStatus, Hint, Incarnation, Introduction, LostRun, OutboxEntry, Replica,
-    Replicas, Rewind, Standing,
+    Fault, Guard, HeadStatus, Hint, Incarnation, Introduction, Journal, LostRun, OutboxEntry,
+    Replica, Replicas, Rewind, Standing,
 };
 use crate::store::memory::MemoryJournal;
 use crate::store::memory::cluster::Condition;
@@ -143,7 +144,21 @@ impl Replicas for MemoryJournal {
         }
         let hooks = state.guards.get(&Guard::hooks(run)).copied().unwrap_or(0);
         let holder = kept.holder.map(|who| (who, state.lives.is_living(who)));
-        Ok(Some(Standing { version: kept.head.version, holder, fence: kept.fence, hooks }))
+        let (version, link) = (kept.head.version, Some(kept.link));
+        Ok(Some(Standing { version, holder, fence: kept.fence, hooks, link }))
+    }
+
+    async fn read_on_from(
+        &self,
+        run: &RunId,
+        (after, link): (Version, Hash),
+        limit: usize,
+    ) -> Result<Option<Vec<Recorded>>, Fault> {
+        let goes_on = {
+            let state = self.entered().await?;
+            state.runs.get(run).is_none_or(|kept| kept.link_at(after) == Some(link))
+        };
+        if goes_on { self.read(run, after, limit).await.map(Some) } else { Ok(None) }
     }
 
     async fn gone_on(&self, known: &[(RunId, Version)]) -> Result<Vec<RunId>, Fault> {

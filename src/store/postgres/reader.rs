@@ -101,7 +101,36 @@ impl PostgresJournal {
         after: Version,
         limit: usize,
     ) -> Result<Vec<Recorded>, Fault> {
-        let Some(packed) = keys::pack(run) else { return Ok(Vec::new()) };
+        Ok(self.read_entries(run, after, limit).await?.1)
+    }
+
+    /// The same, where they go on from the link that the run is known to have had there.
+    pub(super) async fn read_events_from(
+        &self,
+        run: &RunId,
+        (after, link): (Version, Hash),
+        limit: usize,
+    ) -> Result<Option<Vec<Recorded>>, Fault> {
+        let (rows, events) = self.read_entries(run, after, limit).await?;
+        if let (Some(row), Some(packed)) = (rows.first(), keys::pack(run)) {
+            let first = number(row, 0)?;
+            let (prev, ..) = codec::unseal_apart(&keys::entry(&packed, first), get(row, 1)?)?;
+            // Where one append went past it, that version was never the last. What an earlier build wrote holds on to nothing.
+            if first != after + 1 || prev.is_some_and(|prev: Hash| prev != link) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(events))
+    }
+
+    /// The rows that have any of them, and they themselves.
+    async fn read_entries(
+        &self,
+        run: &RunId,
+        after: Version,
+        limit: usize,
+    ) -> Result<(Vec<Row>, Vec<Recorded>), Fault> {
+        let Some(packed) = keys::pack(run) else { return Ok((Vec::new(), Vec::new())) };
         let end = after.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX));
         let sql = "select first, body from holdpoint.entries
             where run = $1 and last > $2 and first <= $3 order by last";
@@ -119,7 +148,7 @@ impl PostgresJournal {
         if !is_whole {
             return Err(Fault::Corrupt(format!("run `{run}`: events after {after} are missing")));
         }
-        Ok(found)
+        Ok((rows, found))
     }
 
     pub(super) async fn read_head(&self, run: &RunId) -> Result<Option<Head>, Fault> {

@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 use tokio_postgres::types::Type;
 
 use crate::kernel::evidence::Hash;
-use crate::kernel::{Millis, RunId, Version};
+use crate::kernel::{Millis, Recorded, RunId, Version};
 use crate::ports::{
     Fault, Guard, Hint, Incarnation, Introduction, LostRun, OutboxEntry, Replica, Replicas, Rewind,
     Standing,
@@ -265,15 +265,25 @@ impl Replicas for PostgresJournal {
         let version = row.as_ref().map(|row| get::<Option<i64>>(row, 0)).transpose()?.flatten();
         let (Some(row), Some(version)) = (row, version.map(uint)) else { return Ok(None) };
         let (holder, is_living): (Option<i64>, bool) = (get(&row, 1)?, get(&row, 5)?);
+        let link = Hash::read(get(&row, 4)?);
         // Whoever asks is about to append.
-        if let Some(link) = Hash::read(get(&row, 4)?)
+        if let Some(link) = link
             && !self.links.see(packed, version, link)
         {
             return Err(gone_back());
         }
         let holder = holder.map(|who| (Incarnation(uint(who)), is_living));
         let (fence, hooks) = (number(&row, 2)?, number(&row, 3)?);
-        Ok(Some(Standing { version, holder, fence, hooks }))
+        Ok(Some(Standing { version, holder, fence, hooks, link }))
+    }
+
+    async fn read_on_from(
+        &self,
+        run: &RunId,
+        known: (Version, Hash),
+        limit: usize,
+    ) -> Result<Option<Vec<Recorded>>, Fault> {
+        self.read_events_from(run, known, limit).await
     }
 
     async fn gone_on(&self, known: &[(RunId, Version)]) -> Result<Vec<RunId>, Fault> {

@@ -70,6 +70,34 @@ async fn j10_a_run_that_was_written_over_since_is_named_in_the_log() {
 }
 
 #[tokio::test]
+async fn j10_what_was_written_over_is_not_taken_in_on_top_of_what_was_known() {
+    let pair = Pair::new(&[approval(Patience::default())], writers).await;
+    let (a, b) = (&pair.a.engine, &pair.b.engine);
+    let (run, request) = asked(&pair).await;
+    pair.cluster.mute(true);
+    let picture = pair.cluster.picture();
+    a.cancel(&run, "enough", "", &someone()).await.unwrap();
+    let had = a.head(&run, &someone()).await.unwrap().version;
+    pair.cluster.go_back(&picture);
+    b.answer(answer(&request, json!("approve")), &someone()).await.unwrap();
+    pair.settle().await;
+    let has = b.head(&run, &someone()).await.unwrap().version;
+    assert!(had < has, "what A knows lies within what there is: {had} {has}");
+    // No beat has been missed yet, and nobody has looked back.
+    assert!(!a.is_rewound());
+    let refused = a.cancel(&run, "enough", "", &someone()).await.map(drop).unwrap_err();
+    assert!(refused.to_string().contains("gone back in time"), "{refused}");
+    pair.settle().await;
+    assert!(a.is_rewound(), "it looked at once");
+    // What was written since is whole, and A reads it as it is.
+    let read = a.head(&run, &someone()).await.unwrap();
+    let whole = b.head(&run, &someone()).await.unwrap();
+    assert_eq!((read.version, &read.status), (whole.version, &whole.status));
+    let told = told(&*pair.a.replica.journal()).await;
+    assert!(told.iter().any(|(of, known, ..)| *of == run && *known == had), "{told:?}");
+}
+
+#[tokio::test]
 async fn j10_a_deed_that_was_begun_in_what_is_missing_is_told_though_the_run_was_written_over() {
     let pair = Pair::new(&[with_tool(Safety::Unsafe)], || payers().slowly("worker")).await;
     let (a, b) = (&pair.a.engine, &pair.b.engine);

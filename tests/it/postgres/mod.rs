@@ -4,6 +4,7 @@ pub(crate) mod auditor;
 pub(crate) mod chaos;
 pub(crate) mod clocks;
 pub(crate) mod desks;
+pub(crate) mod history;
 pub(crate) mod keys;
 pub(crate) mod moved;
 pub(crate) mod moved_people;

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use holdpoint::kernel::Millis;
 use holdpoint::ports::{
-    Append, AppendError, Fault, Guard, Hint, Hold, Hook, HookRow, Journal, Rewind, Settlement,
-    Token,
+    Append, AppendError, Guard, Hint, Hold, Hook, HookRow, Journal, Rewind, Settlement, Token,
 };
 use holdpoint::store::{Migrated, PostgresConfig, PostgresError};
 
@@ -20,7 +19,7 @@ const TAKE: Hold = Hold::Take { from: None };
 const CUTS: u64 = 24;
 
 /// A database, and two processes that have it open.
-async fn pair() -> (Database, [Arc<dyn Journal>; 2]) {
+pub(super) async fn pair() -> (Database, [Arc<dyn Journal>; 2]) {
     let database = Database::made().await;
     let both = [database.open().await.journal(), database.open().await.journal()];
     (database, both)
@@ -280,27 +279,6 @@ async fn j10_a_database_that_lacks_what_it_acknowledged_is_found_out_once() {
     assert!(others.look_back().await.unwrap().is_some());
     one.append(Play::begin(2, "s", "ann", 20).1).await.unwrap();
     assert_eq!(replicas.look_back().await.unwrap(), Some(Rewind { had: 2, has: 0 }));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn j10_whoever_goes_on_from_another_history_writes_nothing() {
-    let (database, [one, _]) = pair().await;
-    let (mut play, begin) = Play::begin(1, "s", "ann", 10);
-    let (run, version) = (play.run.id.clone(), begin.head.version);
-    one.append(begin).await.unwrap();
-    // As after it went back, and somebody else wrote as much again.
-    let another = "update holdpoint.runs set link = sha256('another')";
-    database.client().await.batch_execute(another).await.unwrap();
-    let refused = one.append(play.speak(WORDS, 20)).await;
-    let Err(AppendError::Fault(Fault::Retriable(why))) = refused else { panic!("{refused:?}") };
-    assert!(why.contains("gone back in time"), "{why}");
-    let replicas = one.replicas().unwrap();
-    assert!(replicas.standing(&run).await.is_err(), "it is not believed");
-    let rewind = Rewind { had: version, has: version };
-    assert_eq!(replicas.look_back().await.unwrap(), Some(rewind));
-    replicas.unlearn(None);
-    assert_eq!(replicas.standing(&run).await.unwrap().unwrap().version, version);
-    assert_eq!(replicas.look_back().await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
