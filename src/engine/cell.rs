@@ -102,6 +102,8 @@ struct Tail {
     rest: Rest,
     /// How much the run knew to be secret when the oldest of them was told.
     hides: usize,
+    /// How often the store was found to tell another history of it: whoever was told the one hears nothing of the other.
+    histories: u64,
 }
 
 /// Whether more events can come without anybody doing anything.
@@ -127,12 +129,10 @@ pub(super) enum Glance {
 
 impl Cell {
     fn new(id: RunId) -> Self {
-        let tail =
-            Tail { base: 0, events: VecDeque::new(), bytes: 0, rest: Rest::Moving, hides: 0 };
         Self {
             id,
             state: tokio::sync::Mutex::new(State::Cold),
-            tail: Mutex::new(tail),
+            tail: Mutex::new(Tail::after(0)),
             changed: Notify::new(),
         }
     }
@@ -196,9 +196,20 @@ impl Cell {
     /// The run is not there any more: whoever watches it is told.
     pub(super) fn lost(&self) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        *tail = Tail { base: 0, events: VecDeque::new(), bytes: 0, rest: Rest::Moving, hides: 0 };
+        *tail = Tail::after(tail.histories + 1);
         drop(tail);
         self.changed.notify_waiters();
+    }
+
+    /// The store tells another history of it than it did: whoever watches it is told.
+    pub(super) fn another(&self) {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner).histories += 1;
+        self.changed.notify_waiters();
+    }
+
+    /// How often that was so.
+    pub(super) fn histories(&self) -> u64 {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner).histories
     }
 
     /// What comes after `after`.
@@ -213,6 +224,13 @@ impl Cell {
         let skipped = usize::try_from(after - tail.base).unwrap_or(usize::MAX);
         let events: Vec<_> = tail.events.iter().skip(skipped).take(most).cloned().collect();
         if events.is_empty() { Glance::UpToDate(tail.rest) } else { Glance::Events(events) }
+    }
+}
+
+impl Tail {
+    fn after(histories: u64) -> Self {
+        let (events, rest) = (VecDeque::new(), Rest::Moving);
+        Self { base: 0, events, bytes: 0, rest, hides: 0, histories }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::kernel::{
     halt,
 };
 use crate::ports::{
-    Append, AppendError, Appended, Fault, Guard, Head, HookRow, KeyRow, SessionRow, trace,
+    Append, AppendError, Appended, Fault, Guard, Head, Hold, HookRow, KeyRow, SessionRow, trace,
 };
 
 /// Events gathered before an append; a workflow that never waits is made durable in pieces.
@@ -330,9 +330,7 @@ impl Engine {
         failpoint::hit("engine.before_append");
         match self.submitted(append).await {
             Ok(appended) => {
-                hot.holder = hot.holder.after(hold, appended.fence);
-                hot.known = appended.link.map(|link| (appended.version, link));
-                self.save_fold(hot, appended.link);
+                self.acknowledged(hot, hold, &appended);
                 if batch.expected == batch.after && kinds.decides() {
                     let leaf = |link| Leaf::entry(cell.id.clone(), batch.after + 1, kinds, link);
                     batch.decided = appended.link.map(leaf);
@@ -360,6 +358,13 @@ impl Engine {
         self.told(cell, hot, told);
         failpoint::hit("engine.after_publish");
         Ok(())
+    }
+
+    /// What is known of a run once its store has said that it was written to.
+    fn acknowledged(&self, hot: &mut Hot, hold: Hold, appended: &Appended) {
+        hot.holder = hot.holder.after(hold, appended.fence);
+        hot.known = appended.link.map(|link| (appended.version, link));
+        self.save_fold(hot, appended.link);
     }
 
     /// Saves a run folded, beside everything else, where enough has come to it since that was last done: at the ends of

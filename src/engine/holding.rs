@@ -42,7 +42,7 @@ impl Engine {
         let known = if hot.is_unsure { cell.published() } else { hot.run.version };
         let is_another = standing.is_some_and(|standing| tells_another(&standing, hot.known));
         if version < known || is_another {
-            return Err(self.gone_back(cell, (known, version)).into());
+            return Err(self.gone_back(cell, (known, version)));
         }
         if let Some(standing) = standing.filter(|standing| standing.hooks != hot.hooks_number) {
             hot.hooks = self.inner.journal.hooks(&cell.id).await?;
@@ -91,6 +91,20 @@ impl Engine {
         Ok(tail)
     }
 
+    /// Whether the store tells another history of a run than what is known of it here.
+    pub(super) async fn is_another(
+        &self,
+        cell: &Cell,
+        hot: &Hot,
+        standing: Option<Standing>,
+    ) -> Result<bool, EngineError> {
+        let (Some(replicas), Some(known)) = (self.replicas(), hot.known) else { return Ok(false) };
+        if standing.is_some_and(|standing| tells_another(&standing, Some(known))) {
+            return Ok(true);
+        }
+        Ok(replicas.read_on_from(&cell.id, known, 1).await?.is_none())
+    }
+
     /// What others have written since: it goes on from where the run was known to stand, or the store has gone back and was
     /// written to since, and none of it is laid over what was there before (J10).
     async fn read_known(
@@ -104,7 +118,7 @@ impl Engine {
             return self.read_on(&cell.id, from, version).await;
         };
         let Some(mut events) = replicas.read_on_from(&cell.id, known, READ_EVENTS).await? else {
-            return Err(self.gone_back(cell, (from, version)).into());
+            return Err(self.gone_back(cell, (from, version)));
         };
         events.retain(|recorded| recorded.version <= version);
         let after = events.last().map_or(from, |last| last.version);

@@ -117,7 +117,7 @@ pub enum EngineError {
     Superseded,
     /// Whoever asks knows more than the store has: it has gone back in time (J10).
     #[error(
-        "the store has gone back in time: it lacks what you have seen; watch from the beginning"
+        "the store has gone back in time: it lacks what you have seen, or tells it otherwise; look again from the beginning"
     )]
     Rewound,
     /// The server is going down; another one will take the call.

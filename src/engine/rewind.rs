@@ -98,20 +98,25 @@ impl Engine {
     }
 
     /// A run is known further than the store has it: that is looked into at once, and the run is not believed.
-    pub(super) fn gone_back(&self, cell: &Cell, (had, has): (Version, Version)) -> Fault {
-        if self.is_shared() {
-            self.inner.sharing.suspicion.suspect(Rewind { had, has });
-            let engine = self.clone();
-            self.inner.tasks.spawn(async move {
-                if let Err(error) = engine.look_back().await {
-                    tracing::warn!(%error, "a store that has gone back could not be seen to; it is tried again");
-                }
-            });
+    pub(super) fn gone_back(&self, cell: &Cell, (had, has): (Version, Version)) -> EngineError {
+        if !self.is_shared() {
+            tracing::error!(run.id = %cell.id, had, has, "the store lacks what it had acknowledged");
+            let what = "the store lacks events of this run that it had acknowledged";
+            return Fault::Corrupt(what.into()).into();
         }
-        tracing::error!(run.id = %cell.id, had, has, "the store has gone back: it lacks what it had acknowledged");
-        let what =
-            "the store has gone back in time: it lacks events of this run that it had acknowledged";
-        Fault::Corrupt(what.into())
+        self.inner.sharing.suspicion.suspect(Rewind { had, has });
+        let engine = self.clone();
+        self.inner.tasks.spawn(async move {
+            if let Err(error) = engine.look_back().await {
+                tracing::warn!(%error, "a store that has gone back could not be seen to; it is tried again");
+            }
+        });
+        if has < had {
+            tracing::error!(run.id = %cell.id, had, has, "the store has gone back: it lacks what it had acknowledged");
+        } else {
+            tracing::error!(run.id = %cell.id, had, has, "the store has gone back, and tells another history of a run than it did");
+        }
+        EngineError::Rewound
     }
 
     async fn went_back(&self, rewind: Rewind) -> Result<(), EngineError> {
@@ -124,6 +129,7 @@ impl Engine {
             if let Err(error) = self.fall_back(&cell, &mut lost).await {
                 tracing::error!(run.id = %cell.id, %error, "what is left of a run could not be read; it is read anew");
                 *cell.state.lock().await = State::Cold;
+                cell.another();
             }
         }
         self.tell_lost(lost).await;
@@ -216,7 +222,11 @@ impl Engine {
     /// missing the store's own log tells.
     async fn fall_back(&self, cell: &Arc<Cell>, lost: &mut Lost) -> Result<(), EngineError> {
         let mut state = cell.state.lock().await;
-        let State::Hot(hot) = &mut *state else { return Ok(()) };
+        let State::Hot(hot) = &mut *state else {
+            // What whoever watches it was told is not known here.
+            cell.another();
+            return Ok(());
+        };
         // Whatever was known of it before.
         if let Some(replicas) = self.replicas() {
             replicas.unlearn(Some(&cell.id));
@@ -239,6 +249,12 @@ impl Engine {
             *hot.run = run;
             hot.is_unsure = false;
             hot.holder = Holder::of(standing, self.inner.journal.incarnation());
+            if has < had
+                || lost.contains_key(&cell.id)
+                || self.is_another(cell, hot, standing).await?
+            {
+                cell.another();
+            }
             hot.known = standing.and_then(|standing| standing.known());
             if !matches!(hot.holder, Holder::Mine(_)) {
                 // What is on its way is not called back: it could not be undone.

@@ -137,6 +137,8 @@ impl Engine {
         if matches!(*state, State::Cold) {
             let Some((run, standing)) = self.load(cell).await? else {
                 self.inner.cells.forget(&cell.id);
+                // Whoever watches it has this cell, and nothing more would ever come of it.
+                cell.lost();
                 return Err(self.not_there(Refusal::UnknownRun(cell.id.to_string())));
             };
             let hooks = self.inner.journal.hooks(&cell.id).await?;
@@ -148,7 +150,7 @@ impl Engine {
             let scribe = self.inner.tracer.get().map(|_| Box::new(SpanBuilder::takes_up(&run)));
             let hot = Hot::new(Box::new(run));
             let known = standing.and_then(|standing| standing.known());
-            let hot = Hot { is_adrift, holder, known, hooks, hooks_number, scribe, ..hot };
+            let hot = Hot { is_adrift, known, holder, hooks, hooks_number, scribe, ..hot };
             *state = State::Hot(Box::new(hot));
         }
         // A run that was moving when it was last written lost whatever was under way: its own

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::engine::cell::{Cell, Glance, Rest};
 use crate::engine::narrate::{Narrator, Published};
 use crate::engine::{Engine, EngineError, Reach};
-use crate::kernel::{Event, Recorded, Run, SessionId, Version, begin, evolve};
+use crate::kernel::{Event, Millis, Recorded, Run, SessionId, Version, begin, evolve};
 
 /// Events handed over at a time.
 const BATCH: usize = 128;
@@ -34,6 +34,10 @@ pub struct Watch {
     cell: Arc<Cell>,
     session: SessionId,
     after: Version,
+    /// When the last event that was told was recorded.
+    told_of: Option<Millis>,
+    /// Which of the run's histories is told.
+    history: u64,
     until: Until,
     ready: VecDeque<Arc<Published>>,
     /// Apart: few need it, and a watch goes through many hands.
@@ -58,11 +62,14 @@ impl Watch {
         after: Version,
         until: Until,
     ) -> Self {
+        let history = cell.histories();
         Self {
             engine,
             cell,
             session,
             after,
+            told_of: None,
+            history,
             until,
             ready: VecDeque::new(),
             replay: None,
@@ -74,7 +81,7 @@ impl Watch {
     /// The same, from a later place.
     #[must_use]
     pub(super) fn past(mut self, version: Version) -> Self {
-        self.after = version;
+        (self.after, self.told_of) = (version, None);
         self
     }
 
@@ -112,7 +119,7 @@ impl Watch {
     pub async fn next(&mut self) -> Result<Option<Arc<Published>>, EngineError> {
         loop {
             if let Some(published) = self.ready.pop_front() {
-                self.after = published.sequence;
+                (self.after, self.told_of) = (published.sequence, Some(published.at));
                 let ends = match self.until {
                     Until::FirstRest => is_rest(&published.event),
                     Until::Asked => is_rest(&published.event) && !asks_nobody(&published),
@@ -140,6 +147,9 @@ impl Watch {
         let cell = Arc::clone(&self.cell);
         let mut changed = std::pin::pin!(cell.changed.notified());
         changed.as_mut().enable();
+        if self.cell.histories() != self.history {
+            return Err(EngineError::Rewound);
+        }
         match self.cell.glance(self.after, BATCH) {
             Glance::Events(events) => {
                 self.replay = None;
@@ -203,6 +213,11 @@ impl Watch {
                 recorded.at,
                 Arc::new(recorded.event),
             );
+            let is_last = told.sequence == self.after;
+            if is_last && self.told_of.is_some_and(|at| at != told.at) {
+                // It is not what was told in that place: the store has gone back, and was written to since (J10).
+                return Err(EngineError::Rewound);
+            }
             if told.sequence > self.after {
                 self.ready.push_back(Arc::new(told));
             }

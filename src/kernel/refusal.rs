@@ -131,8 +131,8 @@ pub enum Refusal {
     Held,
     /// The store lacks what it had acknowledged, and nobody has looked yet.
     #[error(
-        "the store has gone back in time: it lacks what it had acknowledged, and does nothing yet: an operator looks at \
-         what is missing (`holdpoint audit --store`) and says `holdpoint release`"
+        "the store has gone back in time, or two with one history took writes (`/readyz` says which), and does nothing yet: an \
+         operator looks at what is missing (`holdpoint audit --store`) and says `holdpoint release`"
     )]
     Rewound,
     /// Somebody has stopped it.

@@ -1,9 +1,9 @@
 //! A store that went back in time, and what those who live know better: which runs lack something though somebody wrote
 //! over them since, what was begun in that, and what was stopped.
 
-use holdpoint::engine::Engine;
-use holdpoint::kernel::Scope;
+use holdpoint::engine::{Engine, EngineError, Until};
 use holdpoint::kernel::workflow::{Patience, Safety};
+use holdpoint::kernel::{Scope, Span};
 use holdpoint::ports::{Introduction, Journal, Note};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
@@ -95,6 +95,58 @@ async fn j10_what_was_written_over_is_not_taken_in_on_top_of_what_was_known() {
     assert_eq!((read.version, &read.status), (whole.version, &whole.status));
     let told = told(&*pair.a.replica.journal()).await;
     assert!(told.iter().any(|(of, known, ..)| *of == run && *known == had), "{told:?}");
+}
+
+#[tokio::test]
+async fn j10_whoever_watches_a_run_that_is_missing_whole_is_told_whoever_finds_that_first() {
+    let pair = Pair::new(&[approval(Patience::default())], writers).await;
+    let a = &pair.a.engine;
+    let picture = pair.cluster.picture();
+    let (run, _) = asked(&pair).await;
+    let mut watch = a.watch(&run, 0, Until::Over, &someone()).await.unwrap();
+    while watch.after() < a.head(&run, &someone()).await.unwrap().version {
+        watch.next().await.unwrap();
+    }
+    let mut waiting = Box::pin(watch.next());
+    assert!(futures::poll!(&mut waiting).is_pending(), "nothing more comes yet");
+    pair.cluster.go_back(&picture);
+    // Found by a look, before the next heartbeat looks back.
+    assert!(a.head(&run, &someone()).await.is_err() && !a.is_rewound());
+    pair.settle().await;
+    let std::task::Poll::Ready(told) = futures::poll!(&mut waiting) else { panic!("silence") };
+    assert!(matches!(told, Err(EngineError::Rewound)), "{told:?}");
+}
+
+#[tokio::test]
+async fn j10_a_stream_that_told_one_history_does_not_go_on_with_another() {
+    let pair = Pair::new(&[approval(Patience::default())], writers).await;
+    let (a, b) = (&pair.a.engine, &pair.b.engine);
+    let (run, request) = asked(&pair).await;
+    pair.cluster.mute(true);
+    let picture = pair.cluster.picture();
+    let version = async |engine: &Engine| engine.head(&run, &someone()).await.unwrap().version;
+    a.claim(&request, Some(Span::ForMs(3_600_000)), "", &someone()).await.unwrap();
+    let had = version(a).await;
+    // Each stands where it has been told everything: one from the beginning on, one from there.
+    let mut whole = a.watch(&run, 0, Until::Over, &someone()).await.unwrap();
+    while whole.after() < had {
+        whole.next().await.unwrap();
+    }
+    let mut tail = a.watch(&run, had, Until::Over, &someone()).await.unwrap();
+    pair.cluster.go_back(&picture);
+    b.answer(answer(&request, json!("approve")), &someone()).await.unwrap();
+    pair.settle().await;
+    assert!(had < version(b).await);
+    pair.pass(5_000).await;
+    assert!(a.is_rewound());
+    for watch in [&mut whole, &mut tail] {
+        let told = watch.next().await;
+        assert!(matches!(told, Err(EngineError::Rewound)), "{told:?}");
+    }
+    // Whoever begins anew is told what there is.
+    let mut anew = a.watch(&run, 0, Until::CurrentRest, &someone()).await.unwrap();
+    while anew.next().await.unwrap().is_some() {}
+    assert!(anew.after() > had);
 }
 
 #[tokio::test]
