@@ -278,6 +278,22 @@ pub enum AppError {
 }
 
 impl AppError {
+    /// Whether it may be otherwise when the same is tried again.
+    fn may_pass(&self) -> bool {
+        use crate::engine::EngineError;
+        use crate::ports::Fault;
+        if let Self::Fault(Fault::Retriable(_))
+        | Self::Unsettled(EngineError::Fault(Fault::Retriable(_))) = self
+        {
+            return true;
+        }
+        #[cfg(feature = "postgres")]
+        if let Self::Postgres(error) = self {
+            return error.may_pass();
+        }
+        false
+    }
+
     /// What to do about it, if it is known.
     #[expect(clippy::too_many_lines, reason = "a table: a row for each")]
     pub fn hint(&self) -> Option<String> {

@@ -16,6 +16,9 @@ use crate::app::wiring::{Wiring, render};
 use crate::app::{AppError, Config, keyring, people, store};
 use crate::engine::Reach;
 
+/// Before a start that the database left is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Serves until `shutdown`; `on_ready` is told the address that was bound.
 pub async fn serve(
     config: Config,
@@ -31,33 +34,24 @@ pub async fn serve(
     // What is counted is counted from the first on.
     drop(render());
     let mut shutdown = std::pin::pin!(shutdown);
-    let Some(world) = opened(&config, shutdown.as_mut()).await? else { return Ok(()) };
-    let keys = match keyring::at_the_door(&config, &*world.store.journal()).await {
-        Ok(keys) => admits(&config, keys.as_ref()).map(|()| keys),
-        Err(error) => Err(error),
-    };
-    let keys = match keys {
-        Ok(keys) => keys,
-        Err(error) => {
-            world.shut_down(Duration::ZERO).await;
-            return Err(error);
+    let mut told = String::new();
+    let (listener, address, house) = loop {
+        let why = match begun(&config, shutdown.as_mut()).await {
+            Ok(Some(begun)) => break begun,
+            Ok(None) => return Ok(()),
+            Err(error) if config.store.is_some() && error.may_pass() => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        // It waits as it does for one that is away from the first on.
+        if why != told {
+            tracing::warn!(why, "the database went away while the server began; it begins again");
+        }
+        told = why;
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = shutdown.as_mut() => return Ok(()),
         }
     };
-    people::warn(&config, keys.as_ref());
-    people::warn_early(keys.as_ref(), world.clock.now());
-    let bound = async {
-        let listener = TcpListener::bind(config.listen).await?;
-        let address = listener.local_addr()?;
-        Ok((listener, address))
-    };
-    let (listener, address) = match bound.await {
-        Ok(bound) => bound,
-        Err(source) => {
-            world.shut_down(Duration::ZERO).await;
-            return Err(AppError::Bind { listen: config.listen, source });
-        }
-    };
-    let house = House::furnish(&config, world, keys, address).await?;
     // Which database, where it is one: the address of another looks the same from here on.
     let over = config.store.as_ref().map(|_| store::place(&config));
     tracing::info!(%address, data = %config.data.display(), store = over, "serving");
@@ -83,6 +77,42 @@ pub async fn serve(
     server::serve(listener, &gate, stopped, drain, (patience, bounds)).await;
     tracing::info!("stopped");
     moving.ended()
+}
+
+/// Opens everything, listens, and puts what serves around it; nothing where somebody says meanwhile that it is not to be
+/// served.
+async fn begun(
+    config: &Config,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<Option<(TcpListener, SocketAddr, House)>, AppError> {
+    let Some(world) = opened(config, shutdown).await? else { return Ok(None) };
+    let keys = match keyring::at_the_door(config, &*world.store.journal()).await {
+        Ok(keys) => admits(config, keys.as_ref()).map(|()| keys),
+        Err(error) => Err(error),
+    };
+    let keys = match keys {
+        Ok(keys) => keys,
+        Err(error) => {
+            world.shut_down(Duration::ZERO).await;
+            return Err(error);
+        }
+    };
+    people::warn(config, keys.as_ref());
+    people::warn_early(keys.as_ref(), world.clock.now());
+    let bound = async {
+        let listener = TcpListener::bind(config.listen).await?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    let (listener, address) = match bound.await {
+        Ok(bound) => bound,
+        Err(source) => {
+            world.shut_down(Duration::ZERO).await;
+            return Err(AppError::Bind { listen: config.listen, source });
+        }
+    };
+    let house = House::furnish(config, world, keys, address).await?;
+    Ok(Some((listener, address, house)))
 }
 
 /// Whether anybody can be let in with these keys, and nobody who should not be.
