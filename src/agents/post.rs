@@ -30,7 +30,7 @@ impl HttpPoster {
         } else {
             AllowPrivate::Hosts(allow.to_vec())
         };
-        Self { web: Web::new().map_err(|error| error.to_string()), allow }
+        Self { web: Web::shared(), allow }
     }
 
     /// What is wrong with an address, as far as it can be seen without asking anybody.

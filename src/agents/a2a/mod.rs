@@ -63,8 +63,7 @@ pub(super) struct Remotes {
 
 impl Remotes {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let web = Web::new().map_err(|error| error.to_string());
-        Self { clock, web, cards: Mutex::default() }
+        Self { clock, web: Web::shared(), cards: Mutex::default() }
     }
 
     /// What is wrong with a model's settings: where in them, and the remedy.

@@ -47,9 +47,8 @@ pub(super) struct Toolbox {
 
 impl Toolbox {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let web = Web::new().map_err(|error| error.to_string());
         let servers = Servers::new(Arc::clone(&clock));
-        Self { clock, web, servers }
+        Self { clock, web: Web::shared(), servers }
     }
 
     /// What is wrong with a tool.
