@@ -289,6 +289,12 @@ fn onward(trouble: &Trouble, watch: &str) -> String {
             "the run goes on; with another key (HOLDPOINT_API_KEY) see it with {watch}"
         );
     }
+    if trouble.code.as_deref() == Some("store.rewound") {
+        // From where it stood there is nothing to go on from.
+        let (run, rest) = watch.split_once(" --after ").unwrap_or((watch, ""));
+        let rest = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        return format!("what is left of the run, if anything is: {run}{rest}");
+    }
     if trouble.exit == Exit::Unreachable {
         return format!(
             "the run goes on; see it with {watch} when that server is back, or at any other over the same database (--server)"
@@ -368,6 +374,11 @@ mod tests {
         assert!(expired.contains("with another key"), "this one cannot: {expired}");
         let gone = told(None, Exit::Unreachable);
         assert!(gone.contains("any other over the same database"), "that one is dead: {gone}");
+        let rewound = told(Some("store.rewound"), Exit::Failed);
+        assert!(
+            rewound.ends_with(": `holdpoint watch run_1`"),
+            "not from where it failed: {rewound}"
+        );
         let plain = told(None, Exit::Failed);
         assert_eq!(plain, "the run goes on; see it with `holdpoint watch run_1 --after 2`");
     }

@@ -32,7 +32,7 @@ pub(super) struct Args {
     /// A bundle that `holdpoint export --run` wrote, a receipt, or a data directory; the configured one if none is named
     pub path: Option<PathBuf>,
     /// The public key that heads must be signed with, or a file that has it: `audit.pub`
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub key: Option<String>,
     /// A signed head that was kept elsewhere: everything in it must still be there
     #[arg(long, value_name = "FILE")]

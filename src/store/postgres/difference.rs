@@ -118,7 +118,12 @@ impl<'a> Line<'a> {
     /// That nobody made it here, and what takes it away.
     fn is_new(&self) -> String {
         let undo = match self.what {
-            What::Table(name) => format!("drop table holdpoint.{}", quoted(name)),
+            What::Table(name) => {
+                let name = quoted(name);
+                format!(
+                    "drop table holdpoint.{name}`, or where it is a view `drop view holdpoint.{name}"
+                )
+            }
             What::Column(name) => {
                 let (table, column) = name.split_once('.').unwrap_or((name, ""));
                 format!("alter table holdpoint.{} drop column {}", quoted(table), quoted(column))
@@ -300,8 +305,14 @@ runs.hooks bigint not null default 0";
     #[test]
     fn what_was_added_to_the_tables_is_told_with_what_takes_it_away() {
         for (more, told) in [
-            ("extra p", "the table `extra` is new (`drop table holdpoint.extra`)"),
-            ("Extra p", "the table `Extra` is new (`drop table holdpoint.\"Extra\"`)"),
+            (
+                "extra p",
+                "the table `extra` is new (`drop table holdpoint.extra`, or where it is a view `drop view holdpoint.extra`)",
+            ),
+            (
+                "Extra p",
+                "the table `Extra` is new (`drop table holdpoint.\"Extra\"`, or where it is a view `drop view holdpoint.\"Extra\"`)",
+            ),
             (
                 "runs.mine text",
                 "the column `runs.mine` is new (`alter table holdpoint.runs drop column mine`)",
@@ -354,7 +365,10 @@ runs.hooks bigint not null default 0";
         }
         // Without the table that it came with, neither is there.
         let told = difference(MADE, &format!("{MADE}\nextra p\nextra trigger t O\nf() v 89ab"));
-        assert_eq!(told.what, "the table `extra` is new (`drop table holdpoint.extra`)");
+        assert_eq!(
+            told.what,
+            "the table `extra` is new (`drop table holdpoint.extra`, or where it is a view `drop view holdpoint.extra`)"
+        );
     }
 
     #[test]

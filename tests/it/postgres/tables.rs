@@ -41,7 +41,7 @@ async fn what_was_done_to_the_tables_is_told_in_words() {
         (
             "create table holdpoint.extra (x int)",
             "drop table holdpoint.extra",
-            "the table `extra` is new (`drop table holdpoint.extra`)",
+            "the table `extra` is new (`drop table holdpoint.extra`, or where it is a view `drop view holdpoint.extra`)",
         ),
         (
             "alter table holdpoint.runs add column x int",
@@ -202,7 +202,7 @@ async fn j10_a_table_that_comes_back_with_less_is_held_and_what_is_told_meanwhil
     let client = database.client().await;
     let change = async |sql: &str| client.batch_execute(sql).await.unwrap();
     change("create table holdpoint.extra (x int)").await;
-    all_say(&house, "the table `extra` is new (`drop table holdpoint.extra`)").await;
+    all_say(&house, "the table `extra` is new (`drop table holdpoint.extra`, or where it is a view `drop view holdpoint.extra`)").await;
     change("begin; drop table holdpoint.extra; create schema aside; alter table holdpoint.marks set schema aside; commit").await;
     all_say(&house, MISSING).await;
     change("begin; delete from aside.marks; alter table aside.marks set schema holdpoint; commit")
