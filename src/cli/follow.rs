@@ -275,15 +275,15 @@ impl Follow {
         if self.run_id.is_empty() {
             return Err(trouble);
         }
-        let (run, after, again) = (&self.run_id, self.sequence, ctx.again());
-        let hint = onward(&trouble, &format!("`holdpoint watch {run} --after {after}{again}`"));
+        let hint = onward(&trouble, (&self.run_id, self.sequence), &ctx.again());
         Err(trouble.hint(hint))
     }
 }
 
 /// How to see on what a run does whose stream ended for that reason: a key that is over sees nothing more, and a server that is
 /// gone cannot be asked, though others may share its store.
-fn onward(trouble: &Trouble, watch: &str) -> String {
+fn onward(trouble: &Trouble, (run, after): (&str, u64), again: &str) -> String {
+    let watch = format!("`holdpoint watch {run} --after {after}{again}`");
     if trouble.code.as_deref().is_some_and(|code| code.starts_with("auth.")) {
         return format!(
             "the run goes on; with another key (HOLDPOINT_API_KEY) see it with {watch}"
@@ -291,9 +291,7 @@ fn onward(trouble: &Trouble, watch: &str) -> String {
     }
     if trouble.code.as_deref() == Some("store.rewound") {
         // From where it stood there is nothing to go on from.
-        let (run, rest) = watch.split_once(" --after ").unwrap_or((watch, ""));
-        let rest = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
-        return format!("what is left of the run, if anything is: {run}{rest}");
+        return format!("what is left of the run, if anything is: `holdpoint watch {run}{again}`");
     }
     if trouble.exit == Exit::Unreachable {
         return format!(
@@ -368,7 +366,7 @@ mod tests {
     fn whoever_lost_a_stream_is_led_where_the_run_can_be_seen() {
         let told = |code: Option<&str>, exit| {
             let trouble = Trouble { code: code.map(Into::into), ..Trouble::new(exit, "over") };
-            onward(&trouble, "`holdpoint watch run_1 --after 2`")
+            onward(&trouble, ("run_1", 2), " --server here")
         };
         let expired = told(Some("auth.expired"), Exit::Refused);
         assert!(expired.contains("with another key"), "this one cannot: {expired}");
@@ -376,10 +374,13 @@ mod tests {
         assert!(gone.contains("any other over the same database"), "that one is dead: {gone}");
         let rewound = told(Some("store.rewound"), Exit::Failed);
         assert!(
-            rewound.ends_with(": `holdpoint watch run_1`"),
+            rewound.ends_with(": `holdpoint watch run_1 --server here`"),
             "not from where it failed: {rewound}"
         );
         let plain = told(None, Exit::Failed);
-        assert_eq!(plain, "the run goes on; see it with `holdpoint watch run_1 --after 2`");
+        assert_eq!(
+            plain,
+            "the run goes on; see it with `holdpoint watch run_1 --after 2 --server here`"
+        );
     }
 }

@@ -234,7 +234,7 @@ impl Engine {
         if noes.is_empty() {
             return Ok(());
         }
-        let command = Command::Recall { noes, seed: self.inner.clock.fresh_secret() };
+        let command = Command::Recall { noes, seed: self.fresh_seed() };
         self.command(cell, state, &command, Extras::default()).await.map(drop)
     }
 

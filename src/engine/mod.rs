@@ -67,7 +67,7 @@ use tokio::sync::{Notify, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::kernel::{Corruption, Declined, Millis, Operator, Refusal};
+use crate::kernel::{Corruption, Declined, Millis, Operator, Refusal, seed};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Credentials, Fault, Journal, NoNotifier, Notifier, Tools};
 
@@ -336,6 +336,11 @@ impl Engine {
     /// A key that never repeats, for a form that must not count twice.
     pub fn fresh_key(&self) -> String {
         self.inner.clock.fresh_stem()
+    }
+
+    /// What a run's nonces are drawn from, if it needs any.
+    fn fresh_seed(&self) -> String {
+        seed(&self.inner.clock.fresh_secret())
     }
 
     /// The no of a server that takes on nothing new: it drains, or does not know yet what time it is in its store.

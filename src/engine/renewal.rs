@@ -188,7 +188,7 @@ impl Engine {
         cell: &Arc<Cell>,
         state: &mut tokio::sync::MutexGuard<'_, State>,
     ) -> Result<(), EngineError> {
-        let (epoch, seed) = (self.epoch(), self.inner.clock.fresh_secret());
+        let (epoch, seed) = (self.epoch(), self.fresh_seed());
         self.command(cell, state, &Command::Renew { epoch, seed }, Extras::default()).await?;
         if let State::Hot(hot) = &mut **state
             && self.is_held()

@@ -107,6 +107,7 @@ pub fn begin(id: RunId, workflow: Arc<Workflow>, started: &Started, at: Millis) 
         judgements: 0,
         questions: std::collections::BTreeMap::new(),
         endings: Vec::new(),
+        tails: Vec::new(),
         asked_of: Vec::new(),
         voted: Vec::new(),
         listing: Listing::default(),

@@ -80,6 +80,7 @@ pub(super) fn asked(run: &mut Run, question: &Question, at: Millis) -> Result<()
     question.messages = run.conversation.len();
     question.seal(run.belongs());
     run.endings.push(None);
+    run.tails.push(question.tail());
     let stages = question.stages.iter().flat_map(|stage| &stage.to);
     let asked: BTreeSet<&String> = stages.chain(&question.to).collect();
     run.asked_of.push(asked.into_iter().cloned().collect());

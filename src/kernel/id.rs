@@ -191,7 +191,8 @@ pub struct RequestId {
 }
 
 /// The end of a request's id: a part of the question's nonce.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Tail([u8; Self::CHARS]);
 
 impl Tail {
@@ -211,6 +212,20 @@ impl Tail {
         let is_one = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
         let bytes: [u8; Self::CHARS] = text.as_bytes().try_into().ok()?;
         bytes.iter().all(|byte| is_one(*byte)).then_some(Self(bytes))
+    }
+}
+
+impl From<Tail> for String {
+    fn from(tail: Tail) -> Self {
+        tail.to_string()
+    }
+}
+
+impl TryFrom<String> for Tail {
+    type Error = BadId;
+
+    fn try_from(text: String) -> Result<Self, BadId> {
+        Self::parse(&text).ok_or(BadId("a tail is eight lower-case letters or digits"))
     }
 }
 

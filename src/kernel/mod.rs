@@ -165,7 +165,7 @@ pub use retry::retry_point;
 pub use rules::{ANY, InForce, Policy, Rule};
 pub use run::{Heard, Last, Progress, Renewal, Run, Status};
 pub use said::{Said, Vote};
-pub use sealing::Belongs;
+pub use sealing::{Belongs, seed};
 pub use session_memory::{EARLIER_MESSAGES_MAX, EARLIER_RUNS_MAX, Earlier};
 pub use short::shortened;
 pub use spending::{Budget, Budgets, Extensions, OnExceeded, Spent, Usage};

@@ -11,14 +11,13 @@
 //! anew by that.
 //! When a store has a new epoch, and what is done while nobody has looked, is not decided here.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::kernel::event::Event;
-use crate::kernel::id::RequestId;
+use crate::kernel::id::{RequestId, Tail};
 use crate::kernel::question::Question;
 use crate::kernel::run::{Renewal, Run, Status};
-use crate::kernel::sealing;
 use crate::kernel::started::Started;
 use crate::kernel::time::Millis;
 
@@ -79,8 +78,9 @@ pub(super) fn renewed(
     }
     let open = run.questions.values().filter(|question| question.decides());
     let open = open.map(|question| question.ordinal);
-    let anew: BTreeSet<u32> = open.filter(|one| is_epoch || only.contains(one)).collect();
-    run.voted.retain(|(ordinal, _)| !anew.contains(ordinal));
+    let open = open.filter(|one| is_epoch || only.contains(one));
+    let anew: BTreeMap<_, _> = open.map(|ordinal| (ordinal, run.tail(ordinal))).collect();
+    run.voted.retain(|(ordinal, _)| !anew.contains_key(ordinal));
     draw_from(run, seed, anew);
     epoch.clone_into(&mut run.epoch);
     if is_epoch {
@@ -94,10 +94,9 @@ pub(super) fn renewed(
 }
 
 /// What is asked from here on, and these, have nonces that are drawn from this.
-fn draw_from(run: &mut Run, seed: &str, anew: BTreeSet<u32>) {
-    let asked = u32::try_from(run.endings.len()).unwrap_or(u32::MAX);
-    let before = std::mem::replace(&mut run.seed, seed.to_owned());
-    run.renewals.push(Renewal { before, asked, anew });
+fn draw_from(run: &mut Run, seed: &str, anew: BTreeMap<u32, Option<Tail>>) {
+    seed.clone_into(&mut run.seed);
+    run.renewals.push(Renewal { anew });
     run.is_seed_open = !run.hides();
 }
 
@@ -119,15 +118,14 @@ pub(super) fn heard(run: &mut Run, event: &Event) {
     if let Event::Answered { seed, .. } | Event::Voted { seed, .. } = event
         && !seed.is_empty()
     {
-        draw_from(run, seed, BTreeSet::new());
+        draw_from(run, seed, BTreeMap::new());
     }
 }
 
 /// Whether this question is open, and to be asked anew: not yet known by what nonces are now drawn from.
 pub(super) fn is_due(run: &Run, ordinal: u32) -> bool {
-    let is_renewed = run.renewals.last().is_some_and(|last| last.anew.contains(&ordinal));
-    let open = run.questions.get(&ordinal);
-    is_renewed && open.is_some_and(|open| open.id(&run.id) != run.request(ordinal))
+    let before = run.renewals.last().and_then(|last| last.anew.get(&ordinal));
+    run.questions.contains_key(&ordinal) && before.is_some_and(|tail| *tail == run.tail(ordinal))
 }
 
 /// It was asked anew.
@@ -143,6 +141,9 @@ pub(super) fn reasked(run: &mut Run, question: &Question, at: Millis) -> Result<
         ..question.clone()
     };
     question.seal(run.belongs());
+    let index = usize::try_from(question.ordinal).ok().and_then(|ordinal| ordinal.checked_sub(1));
+    let tail = index.and_then(|index| run.tails.get_mut(index)).ok_or("no such question")?;
+    *tail = question.tail();
     run.questions.insert(question.ordinal, Arc::new(question));
     Ok(())
 }
@@ -195,22 +196,9 @@ impl Started {
 }
 
 impl Run {
-    /// What the nonce of a question was drawn from.
-    pub(super) fn seed_of(&self, ordinal: u32) -> &str {
-        let mut seed = self.seed.as_str();
-        for renewal in self.renewals.iter().rev() {
-            if ordinal > renewal.asked || renewal.anew.contains(&ordinal) {
-                return seed;
-            }
-            seed = &renewal.before;
-        }
-        seed
-    }
-
     /// Whether this is the id under which something was asked that has been asked anew since.
     pub fn was_asked_anew(&self, id: &RequestId) -> bool {
-        let is_it = |renewal: &&Renewal| renewal.anew.contains(&id.ordinal);
-        let mut before = self.renewals.iter().filter(is_it).map(|renewal| renewal.before.as_str());
-        before.any(|seed| sealing::tail_of(seed, id.ordinal) == id.tail) && id.run == self.id
+        let mut before = self.renewals.iter().filter_map(|renewal| renewal.anew.get(&id.ordinal));
+        before.any(|tail| *tail == id.tail) && id.run == self.id
     }
 }

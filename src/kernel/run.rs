@@ -16,7 +16,7 @@ use crate::kernel::failure::{Failure, Failures};
 use crate::kernel::grant::Grant;
 use crate::kernel::graph::State;
 use crate::kernel::halts::Stood;
-use crate::kernel::id::{RequestId, RunId, SessionId, Version};
+use crate::kernel::id::{RequestId, RunId, SessionId, Tail, Version};
 use crate::kernel::keys::Keys;
 use crate::kernel::listing::Listing;
 use crate::kernel::message::{Message, Speaker, ToolCall};
@@ -25,7 +25,7 @@ use crate::kernel::question::{Ending, Leg, Origin, Question};
 use crate::kernel::refused::No;
 use crate::kernel::rules::InForce;
 use crate::kernel::said::Said;
-use crate::kernel::sealing::{self, Belongs};
+use crate::kernel::sealing::Belongs;
 use crate::kernel::session_memory::Earlier;
 use crate::kernel::spending::{Extensions, Spent, Usage};
 use crate::kernel::started::Follows;
@@ -120,6 +120,8 @@ pub struct Run {
     pub questions: BTreeMap<u32, Arc<Question>>,
     /// How every question ended, by ordinal from 1; open ones are `None`.
     pub endings: Vec<Option<Ending>>,
+    /// The end of every question's id, by ordinal from 1, as it was asked last.
+    pub tails: Vec<Option<Tail>>,
     /// Whom every question was ever addressed to, by ordinal from 1.
     pub asked_of: Vec<Vec<String>>,
     /// Words that did not end their question, by its ordinal.
@@ -324,12 +326,8 @@ pub enum Heard {
 /// One renewal of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renewal {
-    /// What nonces were drawn from before it.
-    pub(super) before: String,
-    /// Questions that had been asked by then.
-    pub(super) asked: u32,
-    /// Those of them that were asked anew.
-    pub(super) anew: BTreeSet<u32>,
+    /// What is asked anew, and how the id ended by which each of it was known before.
+    pub(super) anew: BTreeMap<u32, Option<Tail>>,
 }
 
 /// A call that was shown to those who let its step begin.
@@ -343,8 +341,13 @@ pub(super) struct SeenCall {
 impl Run {
     /// The id of the run's `ordinal`-th question.
     pub fn request(&self, ordinal: u32) -> RequestId {
-        let tail = sealing::tail_of(self.seed_of(ordinal), ordinal);
-        RequestId { run: self.id.clone(), ordinal, tail }
+        RequestId { run: self.id.clone(), ordinal, tail: self.tail(ordinal) }
+    }
+
+    /// The end of that; none of what was not asked.
+    pub(super) fn tail(&self, ordinal: u32) -> Option<Tail> {
+        let index = usize::try_from(ordinal).ok()?.checked_sub(1)?;
+        self.tails.get(index).copied().flatten()
     }
 
     /// What its questions' digests tell of it.

@@ -3,6 +3,8 @@
 //!
 //! - **K3** What was shown is what happens: an answer is accepted only against this digest.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::kernel::canonical;
@@ -11,9 +13,14 @@ use crate::kernel::digest;
 use crate::kernel::graph::Frozen;
 use crate::kernel::id::{RequestId, RunId, Tail};
 use crate::kernel::question::{Origin, Question, Subject};
+use crate::kernel::time::Millis;
 
 /// Hexadecimal digits of a nonce: 128 bits.
 const NONCE_CHARS: usize = 32;
+/// How a seed begins whose nonces are drawn from when something was asked, too. A store that has gone back in time has the
+/// seed again, and asks something else in the place of what it lost: that must not have its id. Seeds of earlier builds
+/// begin otherwise, and their questions keep the ids that people hold.
+const TIMED: &str = "2.";
 
 /// What a question belongs to, as far as its digest tells of it.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +40,12 @@ pub struct Belongs<'a> {
 impl Question {
     /// The question's id in `run`.
     pub fn id(&self, run: &RunId) -> RequestId {
-        RequestId { run: run.clone(), ordinal: self.ordinal, tail: tail(&self.nonce) }
+        RequestId { run: run.clone(), ordinal: self.ordinal, tail: self.tail() }
+    }
+
+    /// The end of that.
+    pub(super) fn tail(&self) -> Option<Tail> {
+        tail(&self.nonce)
     }
 
     /// What its yes releases, to be compared before it is sent.
@@ -45,9 +57,9 @@ impl Question {
         call.deed.as_deref()
     }
 
-    /// Sets what cannot be guessed of it, and the digest of everything it is (K3).
+    /// Sets what cannot be guessed of it, and the digest of everything it is (K3). When it was asked is set before.
     pub fn seal(&mut self, of: Belongs<'_>) {
-        self.nonce = nonce(of.seed, self.ordinal);
+        self.nonce = nonce(of.seed, self.ordinal, self.asked_at);
         self.digest = self.digest_of(of);
     }
 
@@ -147,12 +159,21 @@ impl Form {
     }
 }
 
+/// What a run's nonces are drawn from, by what nobody can guess.
+pub fn seed(secret: &str) -> String {
+    format!("{TIMED}{secret}")
+}
+
 /// What nobody can guess of a run's question; nothing, in runs that began before there was a seed.
-fn nonce(seed: &str, ordinal: u32) -> String {
+fn nonce(seed: &str, ordinal: u32, asked_at: Millis) -> String {
     if seed.is_empty() {
         return String::new();
     }
-    let mut nonce = digest::of_bytes(format!("holdpoint nonce {seed} {ordinal}").as_bytes());
+    let mut from = format!("holdpoint nonce {seed} {ordinal}");
+    if seed.starts_with(TIMED) {
+        let _ = write!(from, " {}", asked_at.0);
+    }
+    let mut nonce = digest::of_bytes(from.as_bytes());
     nonce.truncate(NONCE_CHARS);
     nonce
 }
@@ -167,9 +188,4 @@ fn tail(nonce: &str) -> Option<Tail> {
         *place = byte(pair)?;
     }
     (!nonce.is_empty()).then(|| Tail::of(&bytes))
-}
-
-/// The end of the id of a run's question, by what its nonces are drawn from.
-pub(super) fn tail_of(seed: &str, ordinal: u32) -> Option<Tail> {
-    tail(&nonce(seed, ordinal))
 }

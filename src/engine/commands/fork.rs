@@ -75,7 +75,7 @@ impl Engine {
         self.unless_refused(may_fork, who).await?;
         let now = self.inner.clock.now();
         let (from, family) = ((&id, version), (&family, &*noes));
-        let seed = self.inner.clock.fresh_secret();
+        let seed = self.fresh_seed();
         let (epoch, session) = (self.epoch(), &session);
         let founding = Founding { session, who, from, family, requesters, done, seed, epoch, now };
         let forked = founding.taken_over(old);

@@ -157,7 +157,7 @@ impl Engine {
             return Err(unknown.into());
         }
         let questions = answers.iter().map(|answer| answer.request.ordinal).collect();
-        let (principal, seed) = (who.clone(), self.inner.clock.fresh_secret());
+        let (principal, seed) = (who.clone(), self.fresh_seed());
         let command = Command::Answer { answers, key: request.key, principal, seed };
         let done = self.submit(&cell, command, Extras::default()).await?;
         let begun = self.begun(cell, &session, done.after, who);

@@ -129,7 +129,7 @@ impl Engine {
             trace: trace::current(),
             from: who.from.clone(),
             follows: follows.map(Box::new),
-            seed: self.inner.clock.fresh_secret(),
+            seed: self.fresh_seed(),
             hides,
             epoch: self.epoch(),
             requesters: Vec::new(),

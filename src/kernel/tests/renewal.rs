@@ -8,7 +8,7 @@ use serde_json::json;
 use super::cast::{forever, human, sequence, step};
 use super::stage::{Act, Stage, answers, calls, says};
 use crate::kernel::workflow::{Patience, Safety};
-use crate::kernel::{Command, Event, Kind, Origin, Status};
+use crate::kernel::{Command, Event, Kind, Origin, RequestId, Status};
 
 fn renew(number: u32) -> Command {
     Command::Renew { epoch: format!("epoch-{number}"), seed: format!("seed-{number}") }
@@ -57,6 +57,38 @@ fn words_that_were_asked_for_still_are_and_what_is_over_keeps_its_id() {
     let third = stage.run.questions[&3].clone();
     assert_eq!(third.id(&stage.run.id), stage.request(3));
     assert_eq!(stage.run.epoch, "epoch-1");
+}
+
+/// The ids of two questions, of which the first has been answered: nonces are drawn from `seed`, and all is asked `later`.
+fn ids_of(seed: &str, later: u64) -> [RequestId; 2] {
+    let asks = |step| human(step, Kind::Approval, forever());
+    let mut stage = Stage::open(&sequence(vec![asks("ok"), asks("sure")]), "Hello");
+    stage.now = stage.now.plus(later);
+    let renew = Command::Renew { epoch: "epoch-1".into(), seed: seed.into() };
+    stage.command_by(&renew).unwrap();
+    let first = stage.request(1);
+    stage.perform([answers(1, "approve")]);
+    assert_eq!(stage.request(1), first, "it is known as it was when it has ended");
+    [first, stage.request(2)]
+}
+
+#[test]
+fn k9_what_is_asked_in_the_place_of_what_a_store_lost_has_another_id() {
+    let seed = crate::kernel::seed("drawn once");
+    let (lost, since) = (ids_of(&seed, 0), ids_of(&seed, 1));
+    assert_eq!(lost, ids_of(&seed, 0), "a journal says which");
+    for (lost, since) in lost.iter().zip(&since) {
+        assert_eq!((&lost.run, lost.ordinal), (&since.run, since.ordinal));
+        assert_ne!(lost.tail, since.tail);
+    }
+}
+
+#[test]
+fn what_an_earlier_build_asked_keeps_the_id_that_people_hold() {
+    let ids = ids_of("5eed-1", 0);
+    assert_eq!(ids, ids_of("5eed-1", 77));
+    let tails = ids.map(|id| id.tail.map(|tail| tail.to_string()).unwrap_or_default());
+    assert_eq!(tails, ["hnhmhzcn", "6hjnxq34"].map(String::from));
 }
 
 #[test]

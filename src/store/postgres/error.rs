@@ -282,8 +282,9 @@ pub enum PostgresError {
 /// The schema that this program reads and writes.
 pub const SCHEMA: i32 = 4;
 /// The newest form of records that this program reads: up to 3 as `store/codec` numbers them; in the fourth an answer may
-/// bring the seed that later questions' nonces are drawn from, and whoever does not know that finds other ids.
-pub const READS: i32 = 4;
+/// bring the seed that later questions' nonces are drawn from, in the fifth they are drawn from when it was asked, too.
+/// Whoever does not know that finds other ids.
+pub const READS: i32 = 5;
 /// The one that it writes.
 pub(super) const WRITES: i32 = READS;
 

@@ -2,8 +2,8 @@
 //! over them since, what was begun in that, and what was stopped.
 
 use holdpoint::engine::{Engine, EngineError, Until};
-use holdpoint::kernel::workflow::{Patience, Safety};
-use holdpoint::kernel::{Scope, Span};
+use holdpoint::kernel::workflow::{Patience, Pattern, Safety, Step};
+use holdpoint::kernel::{Refusal, Scope, Span};
 use holdpoint::ports::{Introduction, Journal, Note};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
@@ -147,6 +147,39 @@ async fn j10_a_stream_that_told_one_history_does_not_go_on_with_another() {
     let mut anew = a.watch(&run, 0, Until::CurrentRest, &someone()).await.unwrap();
     while anew.next().await.unwrap().is_some() {}
     assert!(anew.after() > had);
+}
+
+/// The request that a run asks now.
+async fn open_at(engine: &Engine, run: &str) -> String {
+    let watch = engine.watch(run, 0, Until::CurrentRest, &someone()).await.unwrap();
+    request_of(&all(watch).await)
+}
+
+#[tokio::test]
+async fn k9_what_is_asked_in_the_place_of_what_was_lost_is_not_answered_by_the_id_of_that() {
+    let mut twice = approval(Patience::default());
+    let Pattern::Sequential { steps } = &mut twice.pattern else { panic!("{twice:?}") };
+    let again = Step { id: "again".into(), ..steps[1].clone() };
+    steps.insert(2, again);
+    let pair = Pair::new(&[twice], writers).await;
+    let (a, b) = (&pair.a.engine, &pair.b.engine);
+    let (run, first) = asked(&pair).await;
+    pair.cluster.mute(true);
+    let picture = pair.cluster.picture();
+    a.answer(answer(&first, json!("approve")), &someone()).await.unwrap();
+    pair.settle().await;
+    let lost = open_at(a, &run).await;
+    pair.cluster.go_back(&picture);
+    pair.clock.advance(1);
+    // B has seen none of it, and could not know.
+    b.answer(answer(&first, json!("approve")), &someone()).await.unwrap();
+    pair.settle().await;
+    let since = open_at(b, &run).await;
+    let late = b.answer(answer(&lost, json!("approve")), &someone()).await;
+    assert!(lost != since && lost.len() == since.len(), "{lost} {since}");
+    let Err(EngineError::Refused(Refusal::UnknownRequest(_))) = late else { panic!("{late:?}") };
+    assert_eq!(open_at(b, &run).await, since);
+    b.answer(answer(&since, json!("approve")), &someone()).await.unwrap();
 }
 
 #[tokio::test]

@@ -33,6 +33,18 @@ fn events(bundle: &Value) -> Vec<Value> {
     read.flat_map(|said| said["events"].as_array().unwrap().clone()).collect()
 }
 
+/// When bob was asked, by the append that says so.
+fn asked_at(bundle: &Value) -> u64 {
+    let entries = bundle["entries"].as_array().unwrap().iter();
+    let payloads = entries.map(|entry| entry["payload"].as_str().unwrap());
+    let mut read = payloads.map(|payload| serde_json::from_str::<Value>(payload).unwrap());
+    let asks = |said: &Value| {
+        let mut events = said["events"].as_array().unwrap().iter();
+        events.any(|event| event["asked"]["kind"] == "approval")
+    };
+    read.find(asks).unwrap()["at"].as_u64().unwrap()
+}
+
 /// Whatever nonces are drawn from in it, as it stands there.
 fn seeds(bundle: &Value) -> Vec<String> {
     let all = events(bundle).into_iter();
@@ -68,13 +80,14 @@ fn filled(value: &Value, with: &str) -> Value {
     }
 }
 
-/// The digest of what bob was shown, were this the seed and that the PIN, as `docs/evidence.md` has it.
-fn digest_with((run, all): (&str, &[Value]), (seed, pin): (&str, &str)) -> String {
+/// The digest of what bob was shown, were this the seed and that the PIN, as `docs/evidence.md` has it: nonces are drawn
+/// from the time at which something was asked, too, where the seed begins with `2.`.
+fn digest_with((run, all, at): (&str, &[Value], u64), (seed, pin): (&str, &str)) -> String {
     let started = all.iter().find_map(|event| event.get("started")).unwrap();
     let mut asked = all.iter().filter_map(|event| event.get("asked"));
     let asked = asked.find(|asked| asked["kind"] == "approval").unwrap();
     let number = &asked["ordinal"];
-    let nonce = digest::of_bytes(format!("holdpoint nonce {seed} {number}").as_bytes());
+    let nonce = digest::of_bytes(format!("holdpoint nonce {seed} {number} {at}").as_bytes());
     let mut form = json!({
         "approvers": asked.get("stages").cloned().unwrap_or_else(|| json!([])),
         "context": asked["context"], "schema": asked["schema"], "decides": true,
@@ -112,7 +125,7 @@ async fn a_bundle_without_what_an_agent_asked_for_as_secret_does_not_tell_it_to_
     };
     let (redacted, whole) = (read("redacted.json", &[]), read("whole.json", &["--with-secrets"]));
     // Whoever looks at the question at a door is told its digest as well.
-    let all = events(&redacted);
+    let (all, at) = (events(&redacted), asked_at(&redacted));
     let shown = all.iter().find_map(|event| {
         event.get("answered").filter(|said| said["by"] == "bob")?["shown"]
             .as_str()
@@ -121,7 +134,7 @@ async fn a_bundle_without_what_an_agent_asked_for_as_secret_does_not_tell_it_to_
     let shown = shown.unwrap();
     assert_eq!(shown, look.digest);
     let pins = || (0..10_000).map(|pin| format!("{pin:04}"));
-    let is_it = |seed: &str, pin: &str| digest_with((&run, &all), (seed, pin)) == shown;
+    let is_it = |seed: &str, pin: &str| digest_with((&run, &all, at), (seed, pin)) == shown;
     for seed in seeds(&redacted) {
         assert_eq!(pins().find(|pin| is_it(&seed, pin)), None, "{seed}");
     }

@@ -132,7 +132,7 @@ async fn a_start_warns_of_an_index_that_is_gone_and_commands_say_which_schema_th
     drop(house);
     let told = said(&["doctor"]);
     assert!(told.contains(missing), "{told}");
-    assert!(told.contains("schema 4, records of form 4;"), "{told}");
+    assert!(told.contains("schema 4, records of form 5;"), "{told}");
     let told = said(&["store", "migrate"]);
     assert!(told.contains("(indexes: sessions_owner): schema 4"), "{told}");
     let told = said(&["store", "migrate", "--json"]);
