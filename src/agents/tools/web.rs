@@ -13,11 +13,16 @@ use url::Url;
 
 use crate::agents::last_look::{Guarded, LastLook};
 use crate::agents::tools::guard::{self, AllowPrivate, Private, PublicOnly};
+use crate::ports::leave::LATE;
 
 /// Redirects that are followed; a longer way is a loop.
 const HOPS_MAX: usize = 5;
 /// Time to reach a server at all. A slow one may take its time later.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is said of a request that may have been sent without its body.
+const HEAD_ONLY: &str =
+    "a halt stands, or this server may have been taken for dead by the others; its body was not sent";
 
 /// A request as it goes out.
 #[derive(Debug, Clone)]
@@ -138,7 +143,8 @@ impl Web {
             if let Some(body) = &request.body {
                 sending = sending.body(Body::wrap(Guarded::new(body.clone())));
             }
-            let response = sending.send().await.map_err(|error| of(trouble(&error)))?;
+            let sent = sending.send().await;
+            let response = sent.map_err(|error| of(unless_late(&request.url, trouble(&error))))?;
             match redirected(&request, &response).map_err(of)? {
                 Some(next) => {
                     // "See other": the deed is done, and its answer lies elsewhere.
@@ -159,6 +165,19 @@ fn use_ring() {
         // An error means that somebody has chosen before, which is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
     });
+}
+
+/// The same of a request whose leave ended before its body was written. Over HTTP/1 its head waits for the body, and
+/// nothing was sent. HTTP/2, which comes with TLS alone, may have sent the head, and who knows what somebody does by that.
+fn unless_late(url: &Url, trouble: Trouble) -> Trouble {
+    if !matches!(&trouble, Trouble::Lost(why) if why == LATE) {
+        return trouble;
+    }
+    if url.scheme() == "https" {
+        Trouble::Lost(HEAD_ONLY.into())
+    } else {
+        Trouble::Unreachable(LATE.into())
+    }
 }
 
 /// Where a response sends us: the next request, or nowhere.

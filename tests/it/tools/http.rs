@@ -402,6 +402,7 @@ async fn e9_whoever_may_be_taken_for_dead_by_now_connects_to_nobody_and_writes_n
                 refused.failure.message.contains("taken for dead"),
                 "{method} {lasts}: {refused:?}"
             );
+            assert!(!refused.may_have_happened, "{method} {lasts}: nobody is asked whether it did");
             assert_eq!(server.seen().len(), 0, "{method}: asked {lasts} times and then no more");
         }
         let server = ToolServer::start([("/pay", Answer::Json(json!("paid")))]).await;
