@@ -5,11 +5,13 @@
 use std::fs;
 use std::path::Path;
 
+use holdpoint::store::PostgresConfig;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::postgres::served::setup;
-use crate::support::postgres::Database;
+use crate::support::postgres::{Database, Private};
+use crate::support::proxy::Proxy;
 use crate::support::server::{Server, Setup, answer_to, asked, run, send, start_of};
 use crate::terminal::cli::{holdpoint, with_env};
 
@@ -52,6 +54,35 @@ async fn a_start_that_is_refused_leaves_no_life_behind() {
         assert_eq!(lives().await, 1, "{wrong}: {told:?}");
     }
     assert!(first.page("/metrics").1.contains("\nholdpoint_replicas 1\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_the_database_leaves_in_its_middle_begins_again_and_serves() {
+    const STEP: usize = 5;
+    let private = tokio::task::spawn_blocking(|| Private::start(&[])).await.unwrap();
+    let proxy = Proxy::to(&private.socket()).await;
+    let address = format!("postgres://holdpoint@{}/postgres?durability=single", proxy.address);
+    holdpoint::store::migrate(&PostgresConfig::new(&address).unwrap()).await.unwrap();
+    let mut fallen = 0;
+    for words in (2..).step_by(STEP) {
+        let root = TempDir::new().unwrap();
+        let setup = Setup::new(root.path()).env("HOLDPOINT_STORE", &address);
+        proxy.knife.fall_after(words);
+        let starting = tokio::task::spawn_blocking(move || setup.start());
+        while !proxy.knife.has_fallen() && !starting.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        let has_fallen = proxy.knife.mend();
+        let mut server = starting.await.unwrap();
+        decided(&server).await;
+        server.terminate();
+        assert_eq!(server.wait().code(), Some(0), "after {words} words: {}", server.told());
+        if !has_fallen {
+            break;
+        }
+        fallen += 1;
+    }
+    assert!(fallen > 3, "it left {fallen} starts");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! A line to a database that can be cut at the worst moments: before what is to be written has come there, and after it
-//! was written, before anybody heard of it. It counts what it cut: a cut that never happened shows nothing.
+//! was written, before anybody heard of it; or altogether, in the middle of whatever is said. It counts what it cut: a cut
+//! that never happened shows nothing.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,11 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 /// By what is known that something is to be written.
 const APPEND: &[u8] = b"holdpoint.append(";
+/// As many words as anybody likes.
+const ENDLESS: u64 = u64::MAX;
 
 /// What is still to be cut, and what was.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Knife {
     answers: AtomicU64,
     requests: AtomicU64,
@@ -21,6 +24,15 @@ pub(crate) struct Knife {
     pub(crate) unheard: AtomicU64,
     /// Never sent.
     pub(crate) unsent: AtomicU64,
+    /// What may still be said before nobody hears anything any more.
+    words: AtomicU64,
+}
+
+impl Default for Knife {
+    fn default() -> Self {
+        let [answers, requests, unheard, unsent] = Default::default();
+        Self { answers, requests, unheard, unsent, words: AtomicU64::new(ENDLESS) }
+    }
 }
 
 impl Knife {
@@ -28,6 +40,29 @@ impl Knife {
     pub(crate) fn cut(&self, times: u64) {
         self.answers.store(times, Ordering::SeqCst);
         self.requests.store(times, Ordering::SeqCst);
+    }
+
+    /// After so many words of whoever is connected the database is gone, for everybody.
+    pub(crate) fn fall_after(&self, words: u64) {
+        self.words.store(words, Ordering::SeqCst);
+    }
+
+    /// Whether it is gone.
+    pub(crate) fn has_fallen(&self) -> bool {
+        self.words.load(Ordering::SeqCst) == 0
+    }
+
+    /// It is there again; whether it was gone.
+    pub(crate) fn mend(&self) -> bool {
+        self.words.swap(ENDLESS, Ordering::SeqCst) == 0
+    }
+
+    /// One more word; whether it falls by that.
+    fn falls(&self) -> bool {
+        if self.words.load(Ordering::SeqCst) == ENDLESS {
+            return false;
+        }
+        !Self::takes(&self.words)
     }
 
     fn takes(left: &AtomicU64) -> bool {
@@ -51,6 +86,9 @@ impl Proxy {
         let held = Arc::clone(&knife);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                if held.has_fallen() {
+                    continue;
+                }
                 tokio::spawn(carried(client, socket.clone(), Arc::clone(&held)));
             }
         });
@@ -68,6 +106,9 @@ async fn carried(mut client: TcpStream, socket: PathBuf, knife: Arc<Knife>) {
         let mut bytes = vec![0; 1 << 16];
         while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
             let asked = &bytes[..count];
+            if knife.falls() {
+                return;
+            }
             if asked.windows(APPEND.len()).any(|piece| piece == APPEND) {
                 if Knife::takes(&knife.requests) {
                     knife.unsent.fetch_add(1, Ordering::SeqCst);
