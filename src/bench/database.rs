@@ -68,10 +68,20 @@ impl Databases {
 
 #[cfg(feature = "postgres")]
 async fn reach(address: &str) -> Result<tokio_postgres::Client, BenchError> {
-    let reached = tokio_postgres::connect(address, tokio_postgres::NoTls).await;
+    let reached = tokio_postgres::connect(&for_driver(address), tokio_postgres::NoTls).await;
     let (client, connection) = reached.map_err(|error| failed(&error))?;
     tokio::spawn(connection);
     Ok(client)
+}
+
+/// An address without what is ours in it, which the driver does not know.
+#[cfg(feature = "postgres")]
+fn for_driver(address: &str) -> String {
+    let (front, query) = address.split_once('?').unwrap_or((address, ""));
+    let theirs: Vec<_> =
+        query.split('&').filter(|pair| !pair.starts_with("durability=")).collect();
+    let theirs = theirs.join("&");
+    if theirs.is_empty() { front.to_owned() } else { format!("{front}?{theirs}") }
 }
 
 #[cfg(feature = "postgres")]

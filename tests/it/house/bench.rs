@@ -91,7 +91,7 @@ fn is_empty(folder: &Path) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn several_servers_over_one_database_are_measured_and_nothing_of_them_is_left() {
     let (folder, database) = (tempdir().unwrap(), Database::empty().await);
-    let address = database.address();
+    let address = format!("{}?durability=single", database.address());
     let words = [
         "bench",
         "w1",
