@@ -45,6 +45,7 @@ pub(super) fn of_field(error: EngineError, field: &str) -> Status {
 fn faulted(fault: &Fault) -> Status {
     match fault {
         Fault::Retriable(why) => plain(Code::Unavailable, "server.busy", why),
+        Fault::Rewound => plain(Code::DataLoss, "store.rewound", &fault.to_string()),
         Fault::Permanent(why) => {
             tracing::error!(why, "the store has failed");
             plain(

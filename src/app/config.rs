@@ -14,8 +14,9 @@ use std::{
 use crate::api::on_cancel::OnCancel;
 pub use crate::app::config_error::ConfigError;
 use crate::app::config_error::FILE_BYTES_MAX;
+pub(crate) use crate::app::layers::masked;
 pub use crate::app::layers::{Audit, LogFormat, OWN_LOG};
-use crate::app::layers::{Layers, log_format, masked, names, place, said, server_url};
+use crate::app::layers::{Layers, log_format, names, place, said, server_url};
 use crate::app::server::CONNECTIONS_MAX;
 use crate::app::settings::Person;
 pub use crate::app::settings::{FILE, Origin, Settings};

@@ -180,7 +180,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
 }
 
 /// An address with nobody's password in it.
-pub(super) fn masked(address: &str) -> String {
+pub(crate) fn masked(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else {
         // The form with spaces has its password anywhere.
         return if address.contains("password") { "********".into() } else { address.to_owned() };

@@ -281,9 +281,8 @@ impl AppError {
     /// Whether it may be otherwise when the same is tried again.
     fn may_pass(&self) -> bool {
         use crate::engine::EngineError;
-        use crate::ports::Fault;
-        if let Self::Fault(Fault::Retriable(_))
-        | Self::Unsettled(EngineError::Fault(Fault::Retriable(_))) = self
+        if let Self::Fault(fault) | Self::Unsettled(EngineError::Fault(fault)) = self
+            && fault.may_pass()
         {
             return true;
         }

@@ -78,8 +78,7 @@ async fn reach(address: &str) -> Result<tokio_postgres::Client, BenchError> {
 #[cfg(feature = "postgres")]
 fn for_driver(address: &str) -> String {
     let (front, query) = address.split_once('?').unwrap_or((address, ""));
-    let theirs: Vec<_> =
-        query.split('&').filter(|pair| !pair.starts_with("durability=")).collect();
+    let theirs: Vec<_> = query.split('&').filter(|pair| !pair.starts_with("durability=")).collect();
     let theirs = theirs.join("&");
     if theirs.is_empty() { front.to_owned() } else { format!("{front}?{theirs}") }
 }

@@ -75,7 +75,7 @@ use std::{env, ffi::OsString, process::ExitCode};
 use clap::FromArgMatches as _;
 use clap::error::{ContextKind, ContextValue};
 
-use crate::app::config::Origin;
+use crate::app::config::{Origin, masked};
 use crate::app::{self, Config, Connection, Followed, Reach};
 
 use args::{Acts, Cli};
@@ -171,11 +171,12 @@ impl Ctx {
 
 /// Parses, calls, and says how it ended.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = help::command().try_get_matches_from(arguments);
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let parsed = help::command().try_get_matches_from(&arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(refusal) => {
-            drop(refusal.print());
+            tell_refusal(&refusal, &arguments);
             if let Some(ContextValue::String(word)) = refusal.get(ContextKind::InvalidSubcommand)
                 && let Some(ours) = suggest::command(word)
             {
@@ -195,6 +196,29 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             trouble.exit.into()
         }
     }
+}
+
+/// Says why nothing was understood, which repeats what was typed: not the password in an address.
+fn tell_refusal(refusal: &clap::Error, arguments: &[OsString]) {
+    let words = arguments.iter().filter_map(|argument| argument.to_str());
+    // A flag is named without its value, and a value without its flag.
+    let values = words.map(|word| match word.split_once('=') {
+        Some((flag, value)) if flag.starts_with("--") => value,
+        _ => word,
+    });
+    let secret: Vec<_> = values
+        .filter(|value| value.contains("://"))
+        .map(|address| (address, masked(address)))
+        .filter(|(address, masked)| address != masked)
+        .collect();
+    if secret.is_empty() {
+        drop(refusal.print());
+        return;
+    }
+    let said = secret.iter().fold(refusal.render().to_string(), |said, (address, masked)| {
+        said.replace(address, masked)
+    });
+    Term::new(term::ColorChoice::Auto).note(said.trim_end());
 }
 
 fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {

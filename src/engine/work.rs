@@ -220,7 +220,7 @@ impl Engine {
                     continue;
                 }
                 // A piece of a text is in the whole of it.
-                EngineError::Moved | EngineError::Fault(Fault::Retriable(_))
+                EngineError::Moved | EngineError::Fault(Fault::Retriable(_) | Fault::Rewound)
                     if !matches!(command, Command::Delta { .. }) => {}
                 // While another server takes a database's place, two tell of one run; in a moment one does.
                 EngineError::Fault(Fault::Corrupt(_))
@@ -252,7 +252,7 @@ impl Engine {
     /// A run whose outcome was not taken moves no more by itself; where another try may help, it is
     /// taken up again from its journal after a while.
     pub(super) fn strand(&self, run: &RunId, error: EngineError) {
-        let may_help = matches!(error, EngineError::Fault(Fault::Retriable(_)));
+        let may_help = matches!(error, EngineError::Fault(ref fault) if fault.may_pass());
         if may_help && self.drives(run) && self.set_aside(run, error).is_ok() {
             self.wake_at(self.inner.clock.now());
         }

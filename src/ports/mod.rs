@@ -44,4 +44,16 @@ pub enum Fault {
     /// Stored bytes do not check out, and are not interpreted (J6).
     #[error("stored data is damaged: {0}")]
     Corrupt(String),
+    /// What is stored tells another history than it did (J10). When it is seen that it does, it is held and let go again.
+    #[error(
+        "the database has gone back in time, and tells another history of this run than it did"
+    )]
+    Rewound,
+}
+
+impl Fault {
+    /// Whether it may be otherwise when the same is tried again.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Retriable(_) | Self::Rewound)
+    }
 }

@@ -21,8 +21,7 @@ const HOPS_MAX: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is said of a request that may have been sent without its body.
-const HEAD_ONLY: &str =
-    "a halt stands, or this server may have been taken for dead by the others; its body was not sent";
+const HEAD_ONLY: &str = "a halt stands, or this server may have been taken for dead by the others; its body was not sent";
 
 /// A request as it goes out.
 #[derive(Debug, Clone)]

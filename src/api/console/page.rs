@@ -289,7 +289,7 @@ pub(super) fn told(trouble: &Trouble) -> (StatusCode, &'static str, String) {
             let words = "The server is busy. Nothing was changed; try again in a moment.";
             (StatusCode::SERVICE_UNAVAILABLE, "One moment", words.into())
         }
-        Trouble::Engine(EngineError::Rewound) => {
+        Trouble::Engine(EngineError::Rewound | EngineError::Fault(Fault::Rewound)) => {
             let words = "The store has gone back in time: it lacks what was seen here. Load the page again; an operator must look.";
             (StatusCode::SERVICE_UNAVAILABLE, "The store has gone back", words.into())
         }

@@ -158,7 +158,7 @@ pub(super) fn entry(view: View<'_>, key: &[u8], place: Bytes) -> Result<Vec<Reco
     let record = chunks::join(key, place, |chunk| view.get(chunk))?;
     codec::unseal_events(key, &record, first).map_err(|bad| match Fault::from(bad) {
         Fault::Corrupt(what) => Fault::Corrupt(format!("run `{run}` at version {first}: {what}")),
-        fault @ (Fault::Permanent(_) | Fault::Retriable(_)) => fault,
+        fault @ (Fault::Permanent(_) | Fault::Retriable(_) | Fault::Rewound) => fault,
     })
 }
 

@@ -290,7 +290,7 @@ fn one_by_one(group: Vec<Waiting>, why: &Fault) -> Vec<Waiting> {
     let mut back = Vec::new();
     for mut one in group {
         one.tries += 1;
-        let passes = matches!(why, Fault::Retriable(_));
+        let passes = why.may_pass();
         if (!was_alone || passes) && one.tries < TRIES && one.since.elapsed() < PATIENCE {
             back.push(one);
         } else if one.is_unknown {

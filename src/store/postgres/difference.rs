@@ -135,7 +135,7 @@ impl<'a> Line<'a> {
             What::Index(name, _) => format!("drop index holdpoint.{name}"),
             // A line has what it says, and not what it is called.
             What::Constraint(_, table) => {
-                format!("alter table holdpoint.{} drop constraint …", quoted(table))
+                format!("alter table holdpoint.{} drop constraint NAME", quoted(table))
             }
             What::Part(whole, part) => format!("alter table {} no inherit {whole}", quoted(part)),
         };
@@ -320,7 +320,7 @@ runs.hooks bigint not null default 0";
             ("mine() v 89ab", "the function `mine` is new (`drop function holdpoint.mine`)"),
             (
                 "runs CHECK (hooks > 0)",
-                "`CHECK (hooks > 0)` of `runs` is new (`alter table holdpoint.runs drop constraint …`)",
+                "`CHECK (hooks > 0)` of `runs` is new (`alter table holdpoint.runs drop constraint NAME`)",
             ),
             (
                 "more is a part of holdpoint.entries",

@@ -38,8 +38,8 @@ impl PostgresJournal {
         let place = self.connections.config.place();
         let told = |fault: Fault| match fault {
             Fault::Retriable(why) => PostgresError::Away { place: place.clone(), why },
-            Fault::Permanent(why) | Fault::Corrupt(why) => {
-                PostgresError::Says { place: place.clone(), why, passes: false }
+            fault @ (Fault::Permanent(_) | Fault::Corrupt(_) | Fault::Rewound) => {
+                PostgresError::Says { place: place.clone(), why: fault.to_string(), passes: false }
             }
         };
         let failed = |error: tokio_postgres::Error| refused(place.clone(), &error);

@@ -10,7 +10,6 @@ use crate::store::codec;
 use crate::store::postgres::connections::Param;
 use crate::store::postgres::faults::unread;
 use crate::store::postgres::links::Links;
-use crate::store::postgres::marks::gone_back;
 use crate::store::postgres::prepared::{Linked, Prepared, int, time, uint};
 
 /// What is written leaves a mark (`marks`) with it.
@@ -237,7 +236,7 @@ pub(super) async fn submit(
         if known[at] && matches!(outcome, Outcome::Again) {
             // It goes on from what the database had at that version, and has no more.
             links.diverge(one.expected);
-            outcomes[at] = Outcome::Done(Err(gone_back().into()));
+            outcomes[at] = Outcome::Done(Err(Fault::Rewound.into()));
             continue;
         }
         match &mut outcome {

@@ -98,6 +98,8 @@ pub(super) struct Answers<T, Asking> {
     fit: Vec<Found<T>>,
     /// Why others are not.
     worst: Option<PostgresError>,
+    /// Those of them that are well, and take no writes.
+    standbys: Vec<String>,
 }
 
 impl<T, Asking> Answers<T, Asking>
@@ -105,7 +107,8 @@ where
     Asking: Future<Output = Result<Found<T>, PostgresError>>,
 {
     pub(super) fn of(asking: impl IntoIterator<Item = Asking>) -> Self {
-        Self { asking: asking.into_iter().collect(), fit: Vec::new(), worst: None }
+        let asking = asking.into_iter().collect();
+        Self { asking, fit: Vec::new(), worst: None, standbys: Vec::new() }
     }
 
     /// Waits for the first that is fit, and a moment longer for a better one.
@@ -145,6 +148,9 @@ where
         match answer {
             Ok(found) => self.fit.push(found),
             Err(error) => {
+                if let PostgresError::Standby { place } = &error {
+                    self.standbys.push(place.clone());
+                }
                 if self.worst.as_ref().is_none_or(|worst| weight(&error) > weight(worst)) {
                     self.worst = Some(error);
                 }
@@ -160,11 +166,24 @@ where
     /// Uses one of them from now on; which of those that are fit.
     pub(super) fn choose(&mut self, histories: &Histories) -> Result<usize, PostgresError> {
         if self.fit.is_empty() {
-            return Err(self.worst.take().unwrap_or(PostgresError::Woken));
+            return Err(self.refusal());
         }
         let (at, best, hosts) = latest(&self.fit)?;
         histories.admit((best.history, &hosts), &best.place, Instant::now())?;
         Ok(at)
+    }
+
+    /// Why none is fit. Of one that is away it is told who is there in its stead, and waits to be promoted.
+    fn refusal(&mut self) -> PostgresError {
+        let mut refusal = self.worst.take().unwrap_or(PostgresError::Woken);
+        if let PostgresError::Away { why, .. } = &mut refusal {
+            for place in &self.standbys {
+                why.push_str("; ");
+                why.push_str(place);
+                why.push_str(" is there, and takes no writes: a standby that nobody has promoted");
+            }
+        }
+        refusal
     }
 
     /// The one that would be used, and those that take writes and were over before it began, if there are any.
@@ -398,6 +417,16 @@ mod tests {
         let waits = Waits { found: EVER, refused: Duration::from_millis(1) };
         let refused = chosen(vec![hangs(), fails(standby())], waits).await;
         assert!(matches!(refused, Err(PostgresError::Standby { .. })), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn beside_a_host_that_is_away_the_standby_is_told_that_waits_to_be_promoted() {
+        let waits = Waits { found: EVER, refused: EVER };
+        for asking in [vec![fails(away()), fails(standby())], vec![fails(standby()), fails(away())]]
+        {
+            let told = chosen(asking, waits).await.unwrap_err().to_string();
+            assert!(told.contains("at one ") && told.contains("; two is there, "), "{told}");
+        }
     }
 
     #[tokio::test]

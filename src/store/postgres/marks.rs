@@ -102,13 +102,6 @@ impl Marks {
     }
 }
 
-/// What is said of a database that tells another history than it did.
-pub(super) fn gone_back() -> Fault {
-    let what =
-        "the database has gone back in time, and tells another history of this run than it did";
-    Fault::Retriable(what.into())
-}
-
 impl PostgresJournal {
     /// Whether the database lacks what it acknowledged to this process.
     pub(super) async fn read_marks(&self) -> Result<Option<Rewind>, Fault> {

@@ -19,7 +19,7 @@ use crate::store::keys::{self, Packed};
 use crate::store::postgres::PostgresJournal;
 use crate::store::postgres::connections::away;
 use crate::store::postgres::faults::fault;
-use crate::store::postgres::marks::{Lane, gone_back};
+use crate::store::postgres::marks::Lane;
 use crate::store::postgres::prepared::{int, time, uint};
 use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, outbox_entries, run};
 
@@ -270,7 +270,7 @@ impl Replicas for PostgresJournal {
         if let Some(link) = link
             && !self.links.see(packed, version, link)
         {
-            return Err(gone_back());
+            return Err(Fault::Rewound);
         }
         let holder = holder.map(|who| (Incarnation(uint(who)), is_living));
         let (fence, hooks) = (number(&row, 2)?, number(&row, 3)?);

@@ -273,4 +273,8 @@ async fn forks_exports_prunes_starts_and_stops_stand_in_the_log() {
     assert_eq!(actions(&lines)[..1], ["imported"], "{lines}");
     let words = holdpoint(root, &["audit", "--store", "--data", "data"], "").out;
     assert!(words.contains("clerk by grpc [proven, key clerk] forked"), "{words}");
+    // An address that is given as if it were the setting of that name is not understood, and its password not repeated.
+    let said = holdpoint(root, &["audit", "--store", "postgres://me:SECRET@db/h"], "");
+    assert!(said.code == 2 && said.err.contains("********@db/h"), "{}", said.err);
+    assert!(!said.err.contains("SECRET"), "{}", said.err);
 }
