@@ -232,10 +232,8 @@ impl Engine {
         (error, begins, is_written): (EngineError, bool, bool),
     ) -> Result<(), EngineError> {
         let is_outrun = matches!(error, EngineError::Moved | EngineError::Superseded);
-        let may_pass = match &error {
-            EngineError::Fault(fault) => fault.may_pass(),
-            error => matches!(error, EngineError::Moved),
-        };
+        let may_pass = matches!(error, EngineError::Moved)
+            || matches!(&error, EngineError::Fault(fault) if fault.may_pass());
         match state {
             // What is under way for it comes home all the same (E9).
             State::Hot(hot) if may_pass && (is_written || !begins) => hot.is_unsure = true,

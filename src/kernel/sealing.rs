@@ -3,8 +3,6 @@
 //!
 //! - **K3** What was shown is what happens: an answer is accepted only against this digest.
 
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
 
 use crate::kernel::canonical;
@@ -169,10 +167,8 @@ fn nonce(seed: &str, ordinal: u32, asked_at: Millis) -> String {
     if seed.is_empty() {
         return String::new();
     }
-    let mut from = format!("holdpoint nonce {seed} {ordinal}");
-    if seed.starts_with(TIMED) {
-        let _ = write!(from, " {}", asked_at.0);
-    }
+    let at = if seed.starts_with(TIMED) { format!(" {}", asked_at.0) } else { String::new() };
+    let from = format!("holdpoint nonce {seed} {ordinal}{at}");
     let mut nonce = digest::of_bytes(from.as_bytes());
     nonce.truncate(NONCE_CHARS);
     nonce
