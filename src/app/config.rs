@@ -315,7 +315,11 @@ fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, Config
     let text = fs::read_to_string(&path).map_err(unreadable)?;
     match toml::from_str(&text) {
         Ok(settings) => Ok(Some((path, settings))),
-        Err(source) => Err(ConfigError::NotSettings { path, source: Box::new(source) }),
+        Err(error) => {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let (line, why) = (before.matches('\n').count() + 1, error.message().to_owned());
+            Err(ConfigError::NotSettings { path, line, why })
+        }
     }
 }
 

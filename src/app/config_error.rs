@@ -21,12 +21,14 @@ pub enum ConfigError {
     #[error("`{}` has more than {FILE_BYTES_MAX} bytes; it is not a settings file", .0.display())]
     TooLarge(PathBuf),
     /// The settings file does not parse, or has a setting that does not exist.
-    #[error("cannot understand the settings file `{}`", .path.display())]
+    #[error("cannot understand the settings file `{}`: line {line}: {why}", .path.display())]
     NotSettings {
         /// The file.
         path: PathBuf,
-        /// Where and why.
-        source: Box<toml::de::Error>,
+        /// Where: the line itself may have a secret in it, and is not repeated.
+        line: usize,
+        /// Why.
+        why: String,
     },
     /// A setting has a value it cannot have.
     #[error("{place}: `{value}` is not {expected}")]

@@ -93,11 +93,30 @@ fn a_wrong_value_is_told_with_its_place() {
 }
 
 #[test]
+fn a_settings_file_that_is_not_understood_is_told_by_its_line_and_without_what_is_in_it() {
+    for wrong in [
+        "store = \"postgres://h:SECRET@db/h",
+        "stor = \"postgres://h:SECRET@db/h\"",
+        "store = [\"postgres://h:SECRET@db/h\"]",
+        "webhook_secret = \"SECRET",
+    ] {
+        let (_folder, path) = file(&format!("log = \"info\"\n{wrong}\n"));
+        let error = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap_err();
+        let mut told = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(next) = cause {
+            told.push_str(&next.to_string());
+            cause = next.source();
+        }
+        assert!(told.contains(": line 2: ") && !told.contains("SECRET"), "{wrong}: {told}");
+    }
+}
+
+#[test]
 fn an_unknown_setting_and_a_missing_file_are_errors() {
     let (folder, path) = file("lisen = \"127.0.0.1:1\"");
     let error = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap_err();
-    let ConfigError::NotSettings { source, .. } = error else { panic!("{error}") };
-    assert!(source.to_string().contains("unknown field `lisen`"), "{source}");
+    assert!(error.to_string().contains("line 1: unknown field `lisen`"), "{error}");
     let absent = folder.path().join("absent.toml");
     let error = Config::resolve(&Settings::default(), &nothing, Some(&absent)).unwrap_err();
     assert!(matches!(error, ConfigError::Unreadable { .. }), "{error}");

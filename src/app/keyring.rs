@@ -171,7 +171,13 @@ pub fn place(config: &Config) -> String {
 /// The store that has the keys, for a command; none where a file has them.
 async fn opened(config: &Config) -> Result<Option<Arc<dyn Journal>>, AppError> {
     refuse_left(config)?;
-    if config.shares_keys() { store::worked_on(config).await } else { Ok(None) }
+    if !config.shares_keys() {
+        return Ok(None);
+    }
+    let Some(journal) = store::worked_on(config).await? else { return Ok(None) };
+    // What is made in a half is gone when the whole comes.
+    offline::refuse_half(config, &*journal).await?;
+    Ok(Some(journal))
 }
 
 /// Makes a key, and returns its secret, which is kept nowhere; with the first one in a database, what waits there for

@@ -298,7 +298,11 @@ impl AppError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable { .. } | Self::Gone { .. } => {
-                Some("start one with `holdpoint serve`, or leave --server out".into())
+                Some(
+                    "check the address, and that the server runs; without --server a command works on the data directory of this \
+                     machine, and on nothing that the server has"
+                        .into(),
+                )
             }
             Self::NoTls(_) => Some("use `http://`, through a proxy that ends TLS".into()),
             Self::BadKey => Some("`holdpoint keys add NAME` makes one".into()),
@@ -320,7 +324,9 @@ impl AppError {
             }
             Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
             Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),
-            Self::NoData(_) => Some("name one with --data".into()),
+            Self::NoData(_) => Some(
+                "name the directory with --data, or a server with --server or HOLDPOINT_SERVER".into(),
+            ),
             Self::Older(_) => Some(OLDER.into()),
             Self::HalfImported { remedy, .. } => Some(remedy.clone()),
             Self::Store(crate::store::OpenError::Held { server: Some(_), .. }) => {

@@ -33,7 +33,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     if is_request && args.reason.is_some() {
         return Err(Trouble::new(Exit::Usage, "--reason goes with a run, not with a question"));
     }
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.connect_to_existing().await?;
     let idempotency_key = args.key.unwrap_or_default();
     let answered = if is_request {
         let request = CancelRequestRequest { request_id: args.id.clone(), idempotency_key };

@@ -36,7 +36,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         return Err(Trouble::new(Exit::Usage, "--for: expected more than nothing"));
     }
     let name = handles::request(&ctx.config, &args.request)?;
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.connect_to_existing().await?;
     let request = ClaimRequestRequest {
         request_id: name.clone(),
         for_ms: args.length.unwrap_or_default(),

@@ -48,7 +48,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         return Err(Trouble::new(Exit::Usage, text));
     }
     let name = handles::request(&ctx.config, &args.request)?;
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.connect_to_existing().await?;
     let until = args.until.map(|at| prost_types::Timestamp {
         seconds: at.as_second(),
         nanos: at.subsec_nanosecond(),

@@ -34,7 +34,7 @@ pub(super) struct Args {
 
 /// Forks.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.connect_to_existing().await?;
     let request = ForkRunRequest {
         run_id: args.run,
         checkpoint_id: args.checkpoint.unwrap_or_default(),

@@ -69,19 +69,26 @@ impl Args {
 /// Stops, lets go on, or lists.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     if let Some(scope) = args.scope() {
-        let mut connection = ctx.connect().await?;
+        let mut connection = ctx.connect_to_existing().await?;
         let request = HaltRequest {
             scope: Some(scope),
             reason: args.reason.unwrap_or_default(),
             idempotency_key: args.key.unwrap_or_default(),
         };
         let answered = connection.client.halt(request).await;
+        let own = (!connection.is_served()).then(|| connection.place.clone());
         connection.close().await;
+        if let Some(place) = own.filter(|_| answered.is_ok() && !ctx.json) {
+            ctx.term.note(&format!(
+                "what works on `{}` is stopped by this, and nothing else; a server is named with --server or HOLDPOINT_SERVER",
+                line(&place, 400)
+            ));
+        }
         return told(ctx, "halted", &answered?.into_inner().halt.unwrap_or_default());
     }
     if let Some(halt_id) = args.release {
         let reason = args.reason.unwrap_or_default();
-        let mut connection = ctx.connect().await?;
+        let mut connection = ctx.connect_to_existing().await?;
         let wish = ReleaseHaltRequest { halt_id, reason };
         let done = if wish.halt_id == EVERY {
             release_every(ctx, &mut connection.client, &wish).await

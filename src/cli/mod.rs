@@ -3,6 +3,7 @@
 //! Every command that touches runs speaks gRPC, also where the orchestrator is in this process. What
 //! is written and read goes through `term`; how a command ends is in `exit`.
 
+mod addresses;
 mod answer;
 mod args;
 mod decided;
@@ -75,9 +76,10 @@ use std::{env, ffi::OsString, process::ExitCode};
 use clap::FromArgMatches as _;
 use clap::error::{ContextKind, ContextValue};
 
-use crate::app::config::{Origin, masked};
+use crate::app::config::Origin;
 use crate::app::{self, Config, Connection, Followed, Reach};
 
+use addresses::Addresses;
 use args::{Acts, Cli};
 use exit::{Exit, Trouble};
 use term::{Term, line};
@@ -104,6 +106,14 @@ impl Ctx {
     /// The orchestrator, to work on a run: without a server, on that run alone.
     async fn connect(&self) -> Result<Connection, Trouble> {
         self.reach(Reach::Own).await
+    }
+
+    /// The same, to work on what is there: where nothing is, what is meant lies somewhere else, and nothing is made here.
+    async fn connect_to_existing(&self) -> Result<Connection, Trouble> {
+        if self.config.server.is_none() && !app::offline::has_data(&self.config) {
+            return Err(app::AppError::NoData(self.config.data.clone()).into());
+        }
+        self.connect().await
     }
 
     /// The orchestrator, to look: without a server nothing moves (E8).
@@ -172,11 +182,12 @@ impl Ctx {
 /// Parses, calls, and says how it ended.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let parsed = help::command().try_get_matches_from(&arguments);
+    let addresses = Addresses::of(&arguments);
+    let parsed = help::command().try_get_matches_from(arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(refusal) => {
-            tell_refusal(&refusal, &arguments);
+            tell_refusal(&refusal, &addresses);
             if let Some(ContextValue::String(word)) = refusal.get(ContextKind::InvalidSubcommand)
                 && let Some(ours) = suggest::command(word)
             {
@@ -192,32 +203,20 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run(cli, term) {
         Ok(exit) => exit.into(),
         Err(trouble) => {
+            let trouble = addresses.hide_in(trouble);
             term.tell(&trouble, json);
             trouble.exit.into()
         }
     }
 }
 
-/// Says why nothing was understood, which repeats what was typed: not the password in an address.
-fn tell_refusal(refusal: &clap::Error, arguments: &[OsString]) {
-    let words = arguments.iter().filter_map(|argument| argument.to_str());
-    // A flag is named without its value, and a value without its flag.
-    let values = words.map(|word| match word.split_once('=') {
-        Some((flag, value)) if flag.starts_with("--") => value,
-        _ => word,
-    });
-    let secret: Vec<_> = values
-        .filter(|value| value.contains("://"))
-        .map(|address| (address, masked(address)))
-        .filter(|(address, masked)| address != masked)
-        .collect();
-    if secret.is_empty() {
+/// Says why nothing was understood, which repeats what was typed.
+fn tell_refusal(refusal: &clap::Error, addresses: &Addresses) {
+    if addresses.is_empty() {
         drop(refusal.print());
         return;
     }
-    let said = secret.iter().fold(refusal.render().to_string(), |said, (address, masked)| {
-        said.replace(address, masked)
-    });
+    let said = addresses.hide(&refusal.render().to_string());
     Term::new(term::ColorChoice::Auto).note(said.trim_end());
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         return Err(Trouble::new(Exit::Usage, why)
             .hint(format!("a halt is taken back with `holdpoint halt --release {halt}`")));
     }
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.connect_to_existing().await?;
     let request = ReleaseStoreRequest { forget_head: args.forget_head };
     let answered = connection.client.release_store(request).await;
     let is_halted = matches!(

@@ -72,7 +72,7 @@ pub(super) async fn perform(mut args: Args, ctx: &Ctx) -> Result<Exit, Trouble> 
         };
         Trouble::new(Exit::Usage, error.to_string()).hint(hint)
     })?;
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.connect_to_existing().await?;
     let stays = connection.embedded;
     let ended = answer(args, (id, handle), ctx, (&mut connection.client, stays)).await;
     connection.close().await;

@@ -39,7 +39,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     if let Some(id) = &args.id {
         args.id = Some(handles::request(&ctx.config, id)?);
     }
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.connect_to_existing().await?;
     let ended = take_up(args, ctx, &mut connection).await;
     connection.close().await;
     ended

@@ -28,7 +28,7 @@ pub(super) struct Args {
 
 /// Revokes.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.connect_to_existing().await?;
     let request = RevokeGrantRequest {
         run_id: args.run.clone(),
         tool: args.tool.clone(),

@@ -35,7 +35,7 @@ pub(super) struct Args {
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let read = |text: &String| serde_json::from_str(text).unwrap_or(Value::String(text.clone()));
     let payload = args.payload.as_ref().map(|text| read(text).into());
-    let mut connection = ctx.connect().await?;
+    let mut connection = ctx.connect_to_existing().await?;
     let request = SignalRunRequest {
         run_id: args.run.clone(),
         name: args.name.clone(),

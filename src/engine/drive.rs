@@ -125,12 +125,13 @@ impl Engine {
             extras.guards.extend(self.refuse_if_unknown(who).await?);
         }
         // How long something stood still is said by whoever changes the halts, whatever else stands.
+        let ahead = Box::pin(self.look_ahead(cell)).await?;
         if !matches!(command, Command::Stand { .. }) {
-            self.heed_pulled().await?;
+            self.heed_pulled(ahead.as_ref()).await?;
             extras.guards.extend(self.guard_of_halts());
         }
-        let mut deciding = self.deciding(cell, command).await?;
-        let mut state = self.hot(cell).await?;
+        let mut deciding = self.deciding(cell, command, ahead.as_ref()).await?;
+        let mut state = self.hot_as(cell, ahead.as_ref()).await?;
         if let Some(deciding) = &mut deciding {
             deciding.note_open(&state);
         }
@@ -431,7 +432,10 @@ fn refused(error: AppendError) -> EngineError {
             EngineError::Moved
         }
         AppendError::Superseded => EngineError::Superseded,
-        AppendError::Unknown(why) => Fault::Retriable(why).into(),
+        AppendError::Unknown(why) => {
+            let told = "it is not known whether this was written, look before you repeat it";
+            Fault::Retriable(format!("{told}: {why}")).into()
+        }
         AppendError::SessionMoved => {
             Fault::Retriable("the session was changed meanwhile; try again".into()).into()
         }

@@ -9,6 +9,7 @@ use tokio::sync::{MutexGuard, OwnedMutexGuard};
 
 use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::drive::Extras;
+use crate::engine::outlook::Ahead;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
 use crate::kernel::{Command, FAMILY_RUNS_MAX, No, Refusal, Run, RunId, may_pass, noes};
@@ -87,6 +88,7 @@ impl Engine {
         &self,
         cell: &Arc<Cell>,
         command: &Command,
+        ahead: Option<&Ahead>,
     ) -> Result<Option<Deciding>, EngineError> {
         match command {
             Command::Answer { .. } | Command::Withdraw { .. } | Command::Tick => {}
@@ -108,16 +110,22 @@ impl Engine {
             | Command::Hold { .. }
             | Command::Recall { .. } => return Ok(None),
         }
-        let family = {
+        let (family, is_alone) = {
             let state = self.glance(cell).await?;
             let State::Hot(hot) = &*state else { return Err(EngineError::Draining) };
-            if hot.has_kin == Some(false) && !self.is_shared() {
+            let is_alone = hot.has_kin == Some(false);
+            if is_alone && !self.is_shared() {
                 return Ok(None);
             }
-            hot.run.family.clone().unwrap_or_else(|| hot.run.id.clone())
+            (hot.run.family.clone().unwrap_or_else(|| hot.run.id.clone()), is_alone)
         };
         let turn = self.inner.families.of(&family).lock_owned().await;
-        let number = self.family_number(&family).await?;
+        // Who waited for their turn may have waited for one that changed it.
+        let ahead = ahead.filter(|_| is_alone).and_then(|ahead| ahead.number(&family));
+        let number = match ahead {
+            None => self.family_number(&family).await?,
+            known => known,
+        };
         Ok(Some(Deciding { _turn: turn, open: Vec::new(), family, number }))
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::engine::cell::{Cell, Hot, State, WorkKey};
 use crate::engine::commands::check::{REASON_CHARS_MAX, check_halt_reason, check_key, shortened};
 use crate::engine::drive::{Batch, Extras};
+use crate::engine::outlook::Ahead;
 use crate::engine::sharing::HALTS_MS;
 use crate::engine::{Engine, EngineError, Reach};
 use crate::failpoint;
@@ -223,8 +224,10 @@ impl Engine {
     }
 
     /// Looks whether the brake was pulled, before something is decided or begun: it counts from that moment.
-    pub(super) async fn heed_pulled(&self) -> Result<(), EngineError> {
-        self.heed_halts().await?;
+    pub(super) async fn heed_pulled(&self, ahead: Option<&Ahead>) -> Result<(), EngineError> {
+        if !ahead.is_some_and(|ahead| self.halts_are_as(ahead)) {
+            self.heed_halts().await?;
+        }
         match self.inner.halting.brake.get().and_then(|brake| brake.pulled()) {
             Some(reason) => self.pulled(&reason).await,
             None => Ok(()),

@@ -16,7 +16,7 @@ use crate::kernel::{Halt, Halts, Operator, Principal, Refusal};
 use crate::ports::{Fault, Guard, Journal};
 
 /// Under which name a store keeps them.
-const NAME: &str = "halts";
+pub(super) const NAME: &str = "halts";
 
 /// How many of those that were taken back are remembered: whoever shares the store hears of each within seconds.
 const ENDED_MAX: usize = 256;
@@ -190,7 +190,7 @@ impl Engine {
     }
 
     /// What the store had when it was last asked.
-    fn read_of_halts(&self) -> MutexGuard<'_, Option<String>> {
+    pub(super) fn read_of_halts(&self) -> MutexGuard<'_, Option<String>> {
         self.inner.halting.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,6 +7,7 @@ use crate::engine::as_asked::hold_to_journal;
 use crate::engine::cell::{Cell, Hot};
 use crate::engine::holder::Holder;
 use crate::engine::narrate::Narrator;
+use crate::engine::outlook::Ahead;
 use crate::engine::trace::SpanBuilder;
 use crate::engine::warm::READ_EVENTS;
 use crate::engine::work::stop;
@@ -30,8 +31,12 @@ impl Engine {
         &self,
         cell: &Arc<Cell>,
         hot: &mut Hot,
+        ahead: Option<&Ahead>,
     ) -> Result<bool, EngineError> {
-        let standing = self.standing(cell).await?;
+        let standing = match ahead.and_then(|ahead| self.stands_as(hot, ahead)) {
+            None => self.standing(cell).await?,
+            known => known,
+        };
         let head = match standing {
             None if !self.is_shared() => self.inner.journal.head(&cell.id).await?,
             Some(_) | None => None,
@@ -49,7 +54,7 @@ impl Engine {
             hot.hooks_number = standing.hooks;
         }
         let tail = if hot.is_unsure {
-            self.fold_anew(cell, hot, version).await?
+            Box::pin(self.fold_anew(cell, hot, version)).await?
         } else if version > known {
             self.read_known(cell, hot.known, (known, version)).await?
         } else {

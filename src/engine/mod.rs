@@ -34,6 +34,7 @@ mod narrate;
 mod news;
 mod onlooker;
 mod outbox;
+mod outlook;
 mod oversight;
 mod policy;
 mod purse;

@@ -5,7 +5,7 @@
 //! It restores nothing: what the store lost is lost, and only said: of every run that this process remembers otherwise,
 //! also where somebody who could not know has written over it since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::cell::{Cell, State};
@@ -33,6 +33,8 @@ pub(super) struct Suspicion {
     whole_in: Mutex<Option<(String, Millis)>>,
     /// In which epoch it was last counted that it had gone back; empty before.
     counted_in: Mutex<String>,
+    /// What was begun in runs that were found to be missing whole, by a look and before anybody looked back.
+    missing: Mutex<VecDeque<(RunId, Vec<String>)>>,
     /// Held by whoever sees to it.
     seeing: tokio::sync::Mutex<()>,
 }
@@ -97,6 +99,19 @@ impl Engine {
         Ok(())
     }
 
+    /// A run is missing whole, and is forgotten here: what was begun in it, as far as it was told here, is remembered. The
+    /// store may have gone back; where it was only pruned, nobody will ask.
+    pub(super) fn note_missing(&self, cell: &Cell) {
+        let deeds = begun_in_missing(&cell.after(0), &[]);
+        if !self.is_shared() || deeds.is_empty() {
+            return;
+        }
+        let missing = &self.inner.sharing.suspicion.missing;
+        let mut missing = missing.lock().unwrap_or_else(PoisonError::into_inner);
+        missing.truncate(NAMED_MAX - 1);
+        missing.push_front((cell.id.clone(), deeds));
+    }
+
     /// A run is known further than the store has it: that is looked into at once, and the run is not believed.
     pub(super) fn gone_back(&self, cell: &Cell, (had, has): (Version, Version)) -> EngineError {
         if !self.is_shared() {
@@ -130,6 +145,14 @@ impl Engine {
                 tracing::error!(run.id = %cell.id, %error, "what is left of a run could not be read; it is read anew");
                 *cell.state.lock().await = State::Cold;
                 cell.another();
+            }
+        }
+        let missing = &self.inner.sharing.suspicion.missing;
+        let missing = std::mem::take(&mut *missing.lock().unwrap_or_else(PoisonError::into_inner));
+        for (run, deeds) in missing {
+            let known = lost.get_mut(&run).filter(|(_, _, known)| known.is_empty());
+            if let Some((_, _, known)) = known {
+                *known = deeds;
             }
         }
         self.tell_lost(lost).await;

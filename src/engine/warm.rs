@@ -9,6 +9,7 @@ use crate::engine::as_asked::{hold_to_journal, is_as_head};
 use crate::engine::cell::{Cell, Hot, State};
 use crate::engine::drive::{DECIDE_TRIES, Extras, joined};
 use crate::engine::holder::Holder;
+use crate::engine::outlook::Ahead;
 use crate::engine::trace::SpanBuilder;
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{
@@ -44,7 +45,17 @@ impl Engine {
         cell: &'a Arc<Cell>,
     ) -> Result<MutexGuard<'a, State>, EngineError> {
         self.refuse_if_looking()?;
-        self.held(cell, Aim::Drive).await
+        self.held(cell, Aim::Drive, None).await
+    }
+
+    /// The same, where it was asked already how it stands.
+    pub(super) async fn hot_as<'a>(
+        &self,
+        cell: &'a Arc<Cell>,
+        ahead: Option<&Ahead>,
+    ) -> Result<MutexGuard<'a, State>, EngineError> {
+        self.refuse_if_looking()?;
+        self.held(cell, Aim::Drive, ahead).await
     }
 
     /// The same, for what was done for it.
@@ -53,7 +64,7 @@ impl Engine {
         cell: &'a Arc<Cell>,
     ) -> Result<MutexGuard<'a, State>, EngineError> {
         self.refuse_if_looking()?;
-        self.held(cell, Aim::Report).await
+        self.held(cell, Aim::Report, None).await
     }
 
     /// A run, held, to be looked at: as its journal has it. Nothing is set going (E8).
@@ -61,7 +72,7 @@ impl Engine {
         &self,
         cell: &'a Arc<Cell>,
     ) -> Result<MutexGuard<'a, State>, EngineError> {
-        self.held(cell, Aim::Look).await
+        self.held(cell, Aim::Look, None).await
     }
 
     /// The same, for what never changes of it: whether others have written since is not asked.
@@ -69,21 +80,22 @@ impl Engine {
         &self,
         cell: &'a Arc<Cell>,
     ) -> Result<MutexGuard<'a, State>, EngineError> {
-        self.held(cell, Aim::Know).await
+        self.held(cell, Aim::Know, None).await
     }
 
-    /// The same, for whatever it is wanted for.
+    /// The same, for whatever it is wanted for, and where it was asked already how it stands.
     pub(super) async fn held<'a>(
         &self,
         cell: &'a Arc<Cell>,
         aim: Aim,
+        ahead: Option<&Ahead>,
     ) -> Result<MutexGuard<'a, State>, EngineError> {
         let (mut tries, mut seen_to) = (0, None);
         loop {
             let mut state = cell.state.lock().await;
             if let State::Hot(hot) = &mut *state
                 && self.may_be_stale(hot, aim)
-                && !self.refresh(cell, hot).await?
+                && !self.refresh(cell, hot, ahead).await?
             {
                 *state = State::Cold;
             }
@@ -137,6 +149,7 @@ impl Engine {
         if matches!(*state, State::Cold) {
             let Some((run, standing)) = self.load(cell).await? else {
                 self.inner.cells.forget(&cell.id);
+                self.note_missing(cell);
                 // Whoever watches it has this cell, and nothing more would ever come of it.
                 cell.lost();
                 return Err(self.not_there(Refusal::UnknownRun(cell.id.to_string())));

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::kernel::act;
 use crate::kernel::brought;
 use crate::kernel::criteria::{Complexity, Condition, Doubt, Same};
+use crate::kernel::look_alike;
 use crate::kernel::message::{Speaker, readable};
 use crate::kernel::operator::Environment;
 use crate::kernel::run::Run;
@@ -39,6 +40,9 @@ const LANGUAGE: &str = "en";
 /// Words of a sentence that are shown around what was found.
 const AROUND: usize = 40;
 
+/// What is said of a word that may be meant to be read as another. The word itself may be a secret.
+const MIXED: &str = "a word has letters of two alphabets, and may be meant to be read as another";
+
 impl Doubt {
     /// Languages whose phrases are known.
     pub fn languages() -> impl Iterator<Item = &'static str> {
@@ -68,9 +72,15 @@ fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
     }
     match condition {
         Condition::Keywords(list) => {
-            let words = words(run, wish).to_lowercase();
-            let found = list.iter().find(|word| words.contains(&word.to_lowercase()))?;
-            Some(format!("high-risk word `{found}`"))
+            let said = words(run, wish);
+            let (words, read) = (said.to_lowercase(), look_alike::as_read(&said).to_lowercase());
+            let stands = |word: &&String| {
+                let word = word.to_lowercase();
+                words.contains(&word) || read.contains(&word)
+            };
+            let found = list.iter().find(stands).map(|found| format!("high-risk word `{found}`"));
+            let mixed = || look_alike::mixes_alphabets(&read).then(|| MIXED.to_owned());
+            found.or_else(mixed)
         }
         Condition::Environment(list) => environment(list, run),
         Condition::Uncertain => doubted(run, wish, &[], &[LANGUAGE.to_owned()]),

@@ -61,6 +61,7 @@ mod keys;
 mod leaves;
 mod limits;
 mod listing;
+mod look_alike;
 mod lost;
 mod message;
 mod named;

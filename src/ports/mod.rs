@@ -30,7 +30,7 @@ pub use log::{Logged, Note, Noting};
 pub use notifier::{Delivery, NoNotifier, Notifier, Undelivered};
 pub use outbox::{HOOKS_MAX, Hook, HookRow, OutboxEntry, Settlement};
 pub use pages::{Cursor, Page, RunFilter, StoreReport};
-pub use replicas::{Hint, Introduction, LostRun, Replica, Replicas, Rewind, Standing};
+pub use replicas::{Hint, Introduction, LostRun, Outlook, Replica, Replicas, Rewind, Standing};
 
 /// The world's no: a store, a network or a disk that did not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -32,6 +32,17 @@ impl Standing {
     }
 }
 
+/// What is asked before a command is decided on, as it was at one moment while that was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlook {
+    /// What is kept of the store's own under the name that was asked for.
+    pub kept: Option<String>,
+    /// The number that is kept under the guard's name; 0 where none is.
+    pub guard: u64,
+    /// How the run stands; none if there is no such run.
+    pub standing: Option<Standing>,
+}
+
 /// That somebody has written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
@@ -134,6 +145,9 @@ pub trait Replicas: Send + Sync + std::fmt::Debug {
 
     /// How a run stands; none if there is no such run.
     async fn standing(&self, run: &RunId) -> Result<Option<Standing>, Fault>;
+
+    /// The same, with what is kept under a name and the number of a guard: in one question, where that costs less than three.
+    async fn outlook(&self, run: &RunId, guard: &str, kept: &str) -> Result<Outlook, Fault>;
 
     /// The events of a run after a version, at most `limit`, as [`crate::ports::Journal::read`]; none where they go on from
     /// another link than the one that the run is known to have had there: it tells another history than it did (J10).

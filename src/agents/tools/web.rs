@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::agents::last_look::{Guarded, LastLook};
 use crate::agents::tools::guard::{self, AllowPrivate, Private, PublicOnly};
-use crate::ports::leave::LATE;
+use crate::ports::leave::{self, LATE};
 
 /// Redirects that are followed; a longer way is a loop.
 const HOPS_MAX: usize = 5;
@@ -129,7 +129,11 @@ impl Web {
         bytes_max: usize,
     ) -> Result<Incoming, (Trouble, bool)> {
         let mut was_heard = false;
-        for _ in 0..=HOPS_MAX {
+        for hop in 0..=HOPS_MAX {
+            if hop > 0 {
+                // What was known when this began is old by now; the connection is made by what is true then.
+                leave::still_holds().await;
+            }
             let of = |trouble: Trouble| {
                 let may_have_happened = was_heard || trouble.may_have_been_heard();
                 (trouble, may_have_happened)
@@ -144,10 +148,14 @@ impl Web {
             }
             let sent = sending.send().await;
             let response = sent.map_err(|error| of(unless_late(&request.url, trouble(&error))))?;
-            match redirected(&request, &response).map_err(of)? {
+            // Of what comes after a POST that was answered with these, much was done by then.
+            let is_done_by_some = matches!(response.status().as_u16(), 301..=303);
+            let was_taken = was_heard || is_done_by_some && !request.method.is_safe();
+            match redirected(&request, &response).map_err(|trouble| (trouble, was_taken))? {
                 Some(next) => {
-                    // "See other": the deed is done, and its answer lies elsewhere.
-                    was_heard |= next.method != request.method;
+                    // Whoever sends on has read all of it, and who knows what they did: what is not heard there is no
+                    // reason to send it here again.
+                    was_heard = true;
                     request = next;
                 }
                 None => return taken(response, bytes_max).await.map_err(of),

@@ -339,7 +339,7 @@ impl Engine {
         unknown: &Refusal,
         aim: Aim,
     ) -> Result<(Arc<Cell>, SessionId, bool), EngineError> {
-        let state = match self.held(&cell, aim).await {
+        let state = match self.held(&cell, aim, None).await {
             Ok(state) => state,
             Err(EngineError::Refused(Refusal::UnknownRun(_))) => {
                 return Err(unknown.clone().into());

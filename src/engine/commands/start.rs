@@ -185,7 +185,7 @@ impl Engine {
         self.refuse_unless_ready()?;
         self.refuse_if_looking()?;
         self.refuse_if_held(None)?;
-        self.heed_pulled().await?;
+        self.heed_pulled(None).await?;
         // Both are as they are known here when it is written, or it is looked at again (K7).
         batch.extras.guards.extend(self.guard_of_halts());
         batch.extras.guards.extend(self.refuse_if_unknown(who).await?);
@@ -208,7 +208,9 @@ impl Engine {
             let mut state = held.state.lock().await;
             // What is new has been forked by nobody.
             let has_kin = Some(run.forked_from.is_some());
-            let mut hot = Hot { hooks, scribe, has_kin, ..Hot::new(run) };
+            // Of a family that nobody has forked in.
+            let family_number = run.forked_from.is_none().then_some(0);
+            let mut hot = Hot { hooks, scribe, has_kin, family_number, ..Hot::new(run) };
             // Nothing of it was durable before this.
             hot.narrator.rested = false;
             *state = State::Hot(Box::new(hot));

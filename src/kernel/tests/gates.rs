@@ -100,6 +100,9 @@ fn a_condition_that_holds_asks_and_one_that_does_not_lets_through() {
     let conditions = [
         (Condition::Keywords(vec!["Delete".into()]), "I will delete it.", true),
         (Condition::Keywords(vec!["deploy".into()]), "I will look.", false),
+        // As a person reads it.
+        (Condition::Keywords(vec!["delete".into()]), "I will dele\u{200b}te it.", true),
+        (Condition::Keywords(vec!["delete".into()]), "I will d\u{435}lete it.", true),
         (Condition::Uncertain, "I am not sure, but", true),
         (Condition::Uncertain, "Certainly:", false),
         (Condition::Argument { pointer: "/id".into(), over: 6.0 }, "", true),

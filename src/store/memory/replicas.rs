@@ -12,7 +12,7 @@ use crate::kernel::evidence::Hash;
 use crate::kernel::{Millis, Recorded, RunId, Version};
 use crate::ports::{
     Fault, Guard, HeadStatus, Hint, Incarnation, Introduction, Journal, LostRun, OutboxEntry,
-    Replica, Replicas, Rewind, Standing,
+    Outlook, Replica, Replicas, Rewind, Standing,
 };
 use crate::store::memory::MemoryJournal;
 use crate::store::memory::cluster::Condition;
@@ -146,6 +146,11 @@ impl Replicas for MemoryJournal {
         let holder = kept.holder.map(|who| (who, state.lives.is_living(who)));
         let (version, link) = (kept.head.version, Some(kept.link));
         Ok(Some(Standing { version, holder, fence: kept.fence, hooks, link }))
+    }
+
+    async fn outlook(&self, run: &RunId, guard: &str, kept: &str) -> Result<Outlook, Fault> {
+        let (kept, guard) = (self.remembered(kept).await?, self.guard(guard).await?);
+        Ok(Outlook { kept, guard, standing: self.standing(run).await? })
     }
 
     async fn read_on_from(

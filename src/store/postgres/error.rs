@@ -144,6 +144,17 @@ pub enum PostgresError {
         /// Where.
         place: String,
     },
+    /// Of several hosts some are standbys, and the primary is none of those that answer.
+    #[error(
+        "no host in the address takes writes: {standbys} answers, as a standby or read-only, and {others}; bring the primary back, or \
+         promote one of them (`select pg_promote()` there)"
+    )]
+    NoPrimary {
+        /// Where those are.
+        standbys: String,
+        /// What is known of the others.
+        others: String,
+    },
     /// It was the primary once, and others have gone on without it.
     #[error(
         "the only host that takes writes is one whose place another had taken: it lacks what was written since; the          one that was promoted last is waited for"
@@ -330,6 +341,7 @@ impl PostgresError {
                 | Self::Unanswered { .. }
                 | Self::NoStandby { .. }
                 | Self::Standby { .. }
+                | Self::NoPrimary { .. }
                 | Self::Woken
                 | Self::Twins { .. }
                 | Self::Parted { .. }

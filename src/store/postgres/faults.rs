@@ -71,6 +71,12 @@ fn words(told: &DbError) -> String {
     let setting = match told.code().code() {
         "57014" => "statement_timeout",
         "25006" => "default_transaction_read_only",
+        "55P03" => {
+            return format!(
+                "another transaction holds what is to be written, as one does that waits for a synchronous standby: {} (55P03)",
+                told.message()
+            );
+        }
         _ => return format!("{} ({})", told.message(), told.code().code()),
     };
     format!(

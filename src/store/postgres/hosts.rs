@@ -173,17 +173,21 @@ where
         Ok(at)
     }
 
-    /// Why none is fit. Of one that is away it is told who is there in its stead, and waits to be promoted.
+    /// Why none is fit. Where standbys answer, and the primary may be one that does not, both are told.
     fn refusal(&mut self) -> PostgresError {
-        let mut refusal = self.worst.take().unwrap_or(PostgresError::Woken);
-        if let PostgresError::Away { why, .. } = &mut refusal {
-            for place in &self.standbys {
-                why.push_str("; ");
-                why.push_str(place);
-                why.push_str(" is there, and takes no writes: a standby that nobody has promoted");
-            }
+        let refusal = self.worst.take().unwrap_or(PostgresError::Woken);
+        let is_standby = matches!(refusal, PostgresError::Standby { .. });
+        let others = if matches!(refusal, PostgresError::Away { .. }) {
+            refusal.to_string()
+        } else if is_standby && !self.asking.is_empty() {
+            format!("{} of the others has not answered", self.asking.len())
+        } else {
+            return refusal;
+        };
+        if self.standbys.is_empty() {
+            return refusal;
         }
-        refusal
+        PostgresError::NoPrimary { standbys: self.standbys.join(" and "), others }
     }
 
     /// The one that would be used, and those that take writes and were over before it began, if there are any.
@@ -233,7 +237,7 @@ fn latest<T>(fit: &[Found<T>]) -> Result<(usize, &Found<T>, BTreeSet<usize>), Po
 /// Of several reasons the one that a person can do most about is told.
 fn weight(error: &PostgresError) -> u8 {
     match error {
-        PostgresError::Standby { .. } => 0,
+        PostgresError::Standby { .. } | PostgresError::NoPrimary { .. } => 0,
         PostgresError::Away { .. } => 1,
         // One that answers says more than one that does not.
         PostgresError::Says { .. } => 2,
@@ -416,7 +420,12 @@ mod tests {
     async fn while_nobody_takes_writes_it_is_soon_asked_anew() {
         let waits = Waits { found: EVER, refused: Duration::from_millis(1) };
         let refused = chosen(vec![hangs(), fails(standby())], waits).await;
-        assert!(matches!(refused, Err(PostgresError::Standby { .. })), "{refused:?}");
+        let told = refused.unwrap_err().to_string();
+        assert!(
+            told.contains(": two answers, as a standby")
+                && told.contains("1 of the others has not"),
+            "{told}"
+        );
     }
 
     #[tokio::test]
@@ -425,7 +434,10 @@ mod tests {
         for asking in [vec![fails(away()), fails(standby())], vec![fails(standby()), fails(away())]]
         {
             let told = chosen(asking, waits).await.unwrap_err().to_string();
-            assert!(told.contains("at one ") && told.contains("; two is there, "), "{told}");
+            assert!(
+                told.contains("at one cannot") && told.contains(": two answers, as a standby"),
+                "{told}"
+            );
         }
     }
 
@@ -595,7 +607,7 @@ mod tests {
         let refused = chosen(vec![fails(standby()), fails(denied), fails(away())], waits).await;
         assert!(matches!(refused, Err(PostgresError::Denied { .. })), "{refused:?}");
         let refused = chosen(vec![fails(standby()), fails(away())], waits).await;
-        assert!(matches!(refused, Err(PostgresError::Away { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(PostgresError::NoPrimary { .. })), "{refused:?}");
     }
 
     #[tokio::test]

@@ -69,7 +69,7 @@ use crate::store::postgres::links::Links;
 use crate::store::postgres::marks::{Lane, Marks};
 use crate::store::postgres::prepared::{Prepared, int, packed, time, uint};
 use crate::store::postgres::reader::{OUTBOX_ENTRY, get, most, number, run as run_of, unpacked};
-use crate::store::postgres::replicas::{Beats, keepsake};
+use crate::store::postgres::replicas::{Beats, keepsake, unsealed};
 use crate::store::{codec, keys, outbox_entries};
 
 /// Appends that wait to be gathered: a few groups; whoever comes then waits outside.
@@ -463,10 +463,7 @@ impl Journal for PostgresJournal {
         let sql = "select holdpoint.kept_as($1)";
         let row = self.connections.ask_one(sql, &[(&keepsake(name), Type::TEXT)]).await?;
         let body = row.as_ref().map(|row| get::<Option<&[u8]>>(row, 0)).transpose()?.flatten();
-        let Some(body) = body else { return Ok(None) };
-        let bytes = codec::unseal(&keys::keepsake(name), body)?;
-        let text = String::from_utf8(bytes.to_vec());
-        text.map(Some).map_err(|_| Fault::Corrupt(format!("`{name}` is not text")))
+        body.map(|body| unsealed(name, body)).transpose()
     }
 
     async fn verify(&self) -> Result<StoreReport, Fault> {

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tokio::sync::broadcast;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::kernel::evidence::Hash;
 use crate::kernel::{Millis, Recorded, RunId, Version};
 use crate::ports::{
-    Fault, Guard, Hint, Incarnation, Introduction, LostRun, OutboxEntry, Replica, Replicas, Rewind,
-    Standing,
+    Fault, Guard, Hint, Incarnation, Introduction, LostRun, OutboxEntry, Outlook, Replica,
+    Replicas, Rewind, Standing,
 };
 use crate::store::codec;
 use crate::store::keys::{self, Packed};
@@ -245,7 +246,7 @@ impl Replicas for PostgresJournal {
                     and b.at > clock_timestamp() - interval '30 days')";
             self.connections.tell(sql, &[]).await?;
         }
-        let said = |row: &tokio_postgres::Row| {
+        let said = |row: &Row| {
             Ok(Introduction { name: get(row, 0)?, address: get(row, 1)?, program: get(row, 2)? })
         };
         dead.iter().map(said).collect()
@@ -262,19 +263,23 @@ impl Replicas for PostgresJournal {
         let sql = "select * from holdpoint.standing($1)";
         let key = packed.to_vec();
         let row = self.connections.ask_one(sql, &[(&key, Type::BYTEA)]).await?;
-        let version = row.as_ref().map(|row| get::<Option<i64>>(row, 0)).transpose()?.flatten();
-        let (Some(row), Some(version)) = (row, version.map(uint)) else { return Ok(None) };
-        let (holder, is_living): (Option<i64>, bool) = (get(&row, 1)?, get(&row, 5)?);
-        let link = Hash::read(get(&row, 4)?);
-        // Whoever asks is about to append.
-        if let Some(link) = link
-            && !self.links.see(packed, version, link)
-        {
-            return Err(Fault::Rewound);
-        }
-        let holder = holder.map(|who| (Incarnation(uint(who)), is_living));
-        let (fence, hooks) = (number(&row, 2)?, number(&row, 3)?);
-        Ok(Some(Standing { version, holder, fence, hooks, link }))
+        row.map_or(Ok(None), |row| self.stands(packed, &row))
+    }
+
+    async fn outlook(&self, run: &RunId, guard: &str, kept: &str) -> Result<Outlook, Fault> {
+        let packed = keys::pack(run);
+        let sql = "select s.*, holdpoint.guarded($2), holdpoint.kept_as($3) from holdpoint.standing($1) s";
+        let params = [
+            (&packed.map(|packed| packed.to_vec()) as _, Type::BYTEA),
+            (&guard as _, Type::TEXT),
+            (&keepsake(kept) as _, Type::TEXT),
+        ];
+        let row = self.connections.ask_one(sql, &params).await?;
+        let Some(row) = row else { return Err(Fault::Corrupt("a function says nothing".into())) };
+        let standing = packed.map_or(Ok(None), |packed| self.stands(packed, &row))?;
+        let guard = get::<Option<i64>>(&row, 6)?.map_or(0, uint);
+        let kept = get::<Option<&[u8]>>(&row, 7)?.map(|body| unsealed(kept, body)).transpose()?;
+        Ok(Outlook { kept, guard, standing })
     }
 
     async fn read_on_from(
@@ -397,6 +402,30 @@ impl Replicas for PostgresJournal {
 /// The name under which something of the store's own is kept.
 pub(super) fn keepsake(name: &str) -> String {
     format!("mown.{name}")
+}
+
+impl PostgresJournal {
+    /// How a run stands, by what the function of that name says; none if there is no such run.
+    fn stands(&self, packed: Packed, row: &Row) -> Result<Option<Standing>, Fault> {
+        let Some(version) = get::<Option<i64>>(row, 0)?.map(uint) else { return Ok(None) };
+        let (holder, is_living): (Option<i64>, bool) = (get(row, 1)?, get(row, 5)?);
+        let link = Hash::read(get(row, 4)?);
+        // Whoever asks is about to append.
+        if let Some(link) = link
+            && !self.links.see(packed, version, link)
+        {
+            return Err(Fault::Rewound);
+        }
+        let holder = holder.map(|who| (Incarnation(uint(who)), is_living));
+        let (fence, hooks) = (number(row, 2)?, number(row, 3)?);
+        Ok(Some(Standing { version, holder, fence, hooks, link }))
+    }
+}
+
+/// What is kept under a name, in its own words.
+pub(super) fn unsealed(name: &str, body: &[u8]) -> Result<String, Fault> {
+    let bytes = codec::unseal(&keys::keepsake(name), body)?;
+    String::from_utf8(bytes.to_vec()).map_err(|_| Fault::Corrupt(format!("`{name}` is not text")))
 }
 
 /// The run of a row of ours, as it is kept.

@@ -277,4 +277,11 @@ async fn forks_exports_prunes_starts_and_stops_stand_in_the_log() {
     let said = holdpoint(root, &["audit", "--store", "postgres://me:SECRET@db/h"], "");
     assert!(said.code == 2 && said.err.contains("********@db/h"), "{}", said.err);
     assert!(!said.err.contains("SECRET"), "{}", said.err);
+    let address = "postgres://me:SECRET@db/h";
+    for words in
+        [["inbox", "--server", address], ["keys", "add", address], ["serve", "--listen", address]]
+    {
+        let said = holdpoint(root, &words, "");
+        assert!(said.code != 0 && !said.err.contains("SECRET"), "{words:?}: {}", said.err);
+    }
 }

@@ -206,6 +206,26 @@ async fn j10_a_deed_that_was_begun_in_what_is_missing_is_told_though_the_run_was
     assert!(told.iter().any(is_it), "{told:?}");
 }
 
+#[tokio::test]
+async fn j10_a_deed_in_a_run_that_is_missing_whole_is_told_though_a_look_found_that_first() {
+    let pair = Pair::new(&[with_tool(Safety::Unsafe)], payers).await;
+    let a = &pair.a.engine;
+    pair.cluster.mute(true);
+    let picture = pair.cluster.picture();
+    let begun = a.start(start("with_tool", "", ""), &someone()).await.unwrap();
+    let run = begun.run.to_string();
+    pair.settle().await;
+    assert_eq!(pair.calls().len(), 1, "it was done");
+    pair.cluster.go_back(&picture);
+    assert!(a.head(&run, &someone()).await.is_err() && !a.is_rewound(), "found by a look");
+    pair.pass(5_000).await;
+    let told = told(&*pair.a.replica.journal()).await;
+    let is_it = |(of, _, has, deeds): &(String, u64, u64, Vec<String>)| {
+        *of == run && *has == 0 && deeds.iter().any(|deed| deed.starts_with("pay "))
+    };
+    assert!(told.iter().any(is_it), "{told:?}");
+}
+
 fn standing(engine: &Engine) -> Vec<String> {
     let mut standing: Vec<_> = engine.halts().0.iter().map(|halt| halt.id.clone()).collect();
     standing.sort();

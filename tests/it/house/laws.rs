@@ -1,9 +1,12 @@
-//! Laws: every law that the code cites is told in `docs/laws.md` and has a test with its name; and the one
-//! law that can be read off the text, that everything is bounded (E6), is read off it.
+//! Laws: every law that the code cites is told in `docs/laws.md` and has a test with its name; the one law that can be
+//! read off the text, that everything is bounded (E6), is read off it; and the faults that show that the simulation
+//! would see a law broken can still be planted.
 //!
 //! Whether a test proves what its name says is not known here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
 
 use crate::house::architecture::{Source, is_word, sources};
 
@@ -11,6 +14,22 @@ use crate::house::architecture::{Source, is_word, sources};
 const FAMILIES: &str = "KJLED";
 /// Ways to make a queue that takes whatever comes.
 const UNBOUNDED: &[&str] = &["unbounded_channel", "unbounded(", "mpsc::channel()", " = channel()"];
+
+/// They are played by hand (`tests/sim/planted/run`), and a fault that cannot be planted shows nothing.
+#[test]
+fn the_faults_that_the_simulation_must_find_still_fit_the_code() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sim/planted");
+    let files = folder.read_dir().unwrap().map(|file| file.unwrap().path());
+    let patches: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|it| it == "patch")).collect();
+    assert_eq!(patches.len(), 5, "{patches:?}");
+    for patch in patches {
+        let mut git = Command::new("git");
+        git.args(["apply", "--check"]).arg(&patch).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let ran = git.output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
+}
 
 #[test]
 fn every_law_that_is_cited_is_told_once_and_has_its_test() {

@@ -92,9 +92,12 @@ fn refused_here(root: &Path) {
 /// Whoever serves the database is refused: it is half of a store.
 fn refused_there(root: &Path, address: &str) {
     let words = ["serve", "--listen", "127.0.0.1:0", "--data", "elsewhere", "--store", address];
-    let told = holdpoint(root, &words, "");
-    assert_ne!(told.code, 0, "{told:?}");
-    assert!(told.err.contains("move into this store did not come to its end"), "{told:?}");
+    // A key that was made there would be gone when the move ends.
+    for words in [&words[..], &["keys", "add", "kim", "--data", "elsewhere", "--store", address]] {
+        let told = holdpoint(root, words, "");
+        assert_ne!(told.code, 0, "{words:?}: {told:?}");
+        assert!(told.err.contains("move into this store did not come to its end"), "{told:?}");
+    }
 }
 
 /// Asks to pay: the run, and its request.

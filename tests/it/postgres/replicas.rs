@@ -156,8 +156,8 @@ async fn what_only_a_later_build_reads_is_not_served() {
     let client = database.client().await;
     let config = PostgresConfig::new(&database.address()).unwrap();
     for (change, back) in [
-        ("update holdpoint.meta set form = 5", "update holdpoint.meta set form = 4"),
-        (somebody(5, 5).as_str(), "delete from holdpoint.replicas where incarnation = 7"),
+        ("update holdpoint.meta set form = 6", "update holdpoint.meta set form = 5"),
+        (somebody(6, 6).as_str(), "delete from holdpoint.replicas where incarnation = 7"),
     ] {
         client.batch_execute(change).await.unwrap();
         let refused = holdpoint::store::open_postgres(&config).await.map(drop).unwrap_err();

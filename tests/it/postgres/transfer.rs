@@ -112,6 +112,7 @@ async fn an_import_that_is_cut_off_is_refused_and_goes_on_with_the_same_file_alo
             &["export", "no.jsonl"],
             &["verify"],
             &["prune", "--older-than", "1d"],
+            &["keys", "add", "kim"],
         ] {
             let told = into(root, words, &address);
             assert_ne!(told.code, 0, "{point}: {words:?}: {told:?}");
@@ -138,7 +139,7 @@ async fn an_import_that_is_cut_off_is_refused_and_goes_on_with_the_same_file_alo
     }
     // While somebody is at it, or may be, nobody else is.
     let now = "insert into holdpoint.replicas (incarnation, until, reads, writes)
-        values (7, now() + interval '1 minute', 4, 4)";
+        values (7, now() + interval '1 minute', 5, 5)";
     database.client().await.batch_execute(now).await.unwrap();
     let told = into(root, &["import", "kept.jsonl"], &address);
     assert_ne!(told.code, 0, "{told:?}");

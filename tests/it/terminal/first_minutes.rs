@@ -188,7 +188,34 @@ fn health_without_a_server_says_where_it_asked_and_what_to_do() {
     let own = holdpoint(root.path(), &["health", "--listen", "0.0.0.0:9"], "");
     assert_eq!(own.code, 7, "{own:?}");
     assert!(own.err.contains("127.0.0.1:9") && own.err.contains("holdpoint serve"), "{own:?}");
-    assert!(!own.err.contains("leave --server out"), "{own:?}");
+    assert!(!own.err.contains("check the address"), "{own:?}");
     let named = holdpoint(root.path(), &["health", "--server", "http://127.0.0.1:9"], "");
     assert!(named.code == 7 && named.err.contains("address that it listens on"), "{named:?}");
+}
+
+#[test]
+fn a_command_about_what_is_there_makes_no_store_where_there_is_none() {
+    let root = TempDir::new().unwrap();
+    for words in [
+        &["halt", "--all", "--reason", "x"][..],
+        &["halt", "--release", "all"],
+        &["release"],
+        &["respond", "req_1", "approve"],
+        &["cancel", "run_1"],
+        &["resume", "run_1"],
+    ] {
+        let told = holdpoint(root.path(), words, "");
+        assert!(told.code != 0 && told.err.contains("there is no data in"), "{words:?}: {told:?}");
+        assert!(told.err.contains("--server"), "{words:?}: {told:?}");
+        assert!(!root.path().join("holdpoint-data").exists(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_halt_where_nobody_serves_says_what_it_stops() {
+    let root = TempDir::new().unwrap();
+    let begun = holdpoint(root.path(), &["run", "approve_and_send", "Tell Ada."], "");
+    assert!(root.path().join("holdpoint-data").exists(), "{begun:?}");
+    let told = holdpoint(root.path(), &["halt", "--all", "--reason", "x"], "");
+    assert!(told.code == 0 && told.err.contains("and nothing else"), "{told:?}");
 }

@@ -381,6 +381,58 @@ fn a_wrong_setting_is_told_where_it_is_when_the_file_is_loaded() {
     }
 }
 
+/// A leave that holds so often, and as often again whenever it is asked anew.
+fn leave_that_ages(lasts: usize, is_renewed: bool) -> Leave {
+    let left = Arc::new(AtomicUsize::new(lasts));
+    let asked = Arc::clone(&left);
+    let leave = Leave::new(move || {
+        let one = |left: usize| left.checked_sub(1);
+        asked.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one).is_ok()
+    });
+    leave.renewed_by(move || {
+        if is_renewed {
+            left.store(lasts, Ordering::SeqCst);
+        }
+        Box::pin(async {})
+    })
+}
+
+/// One that sends every call on to another place of its own.
+async fn sends_on(status: u16) -> ToolServer {
+    let there = vec![("location", "/there".to_owned())];
+    let on = Answer::Raw(status, there, Vec::new());
+    ToolServer::start([("/pay", on), ("/there", Answer::Json(json!("paid")))]).await
+}
+
+#[tokio::test]
+async fn e9_a_call_that_was_sent_on_and_is_stopped_there_may_have_happened() {
+    for (status, lasts) in [(307, 3), (307, 5), (308, 4), (303, 3)] {
+        let server = sends_on(status).await;
+        let settings = json!({"method": "POST", "url": server.url("/pay"), "allow_private": true});
+        let paid = call(&settings, json!({}));
+        let refused = leave::within(Some(leave_that_ages(lasts, false)), paid).await.unwrap_err();
+        assert!(refused.may_have_happened, "{status} {lasts}: {refused:?}");
+        assert_eq!(
+            server.seen().len(),
+            1,
+            "{status} {lasts}: whoever sent it on has read all of it"
+        );
+    }
+    // Some do the deed, and then answer with this; where it leads is not followed.
+    let server = sends_on(302).await;
+    let settings = json!({"method": "POST", "url": server.url("/pay"), "allow_private": true});
+    let refused = call(&settings, json!({})).await.unwrap_err();
+    assert!(refused.may_have_happened && refused.failure.code == "tool.redirect", "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_leave_that_grew_old_while_a_call_was_sent_on_is_asked_anew() {
+    let server = sends_on(307).await;
+    let settings = json!({"method": "POST", "url": server.url("/pay"), "allow_private": true});
+    let paid = leave::within(Some(leave_that_ages(2, true)), call(&settings, json!({}))).await;
+    assert_eq!((paid.unwrap(), server.seen().len()), (json!("paid"), 2));
+}
+
 #[tokio::test]
 async fn e9_whoever_may_be_taken_for_dead_by_now_connects_to_nobody_and_writes_nothing() {
     for (method, asked) in [("POST", 3), ("DELETE", 2)] {
