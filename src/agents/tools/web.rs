@@ -20,6 +20,9 @@ const HOPS_MAX: usize = 5;
 /// Time to reach a server at all. A slow one may take its time later.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What is said of a leave that ended after something was sent.
+const STOPPED: &str = "a halt stands, or this server may have been taken for dead by the others";
+
 /// What is said of a request that may have been sent without its body.
 const HEAD_ONLY: &str = "a halt stands, or this server may have been taken for dead by the others; its body was not sent";
 
@@ -136,7 +139,7 @@ impl Web {
             }
             let of = |trouble: Trouble| {
                 let may_have_happened = was_heard || trouble.may_have_been_heard();
-                (trouble, may_have_happened)
+                (if was_heard { beyond(trouble) } else { trouble }, may_have_happened)
             };
             let client = self.client(&request.url, allow).map_err(of)?;
             let mut sending = client
@@ -148,14 +151,14 @@ impl Web {
             }
             let sent = sending.send().await;
             let response = sent.map_err(|error| of(unless_late(&request.url, trouble(&error))))?;
-            // Of what comes after a POST that was answered with these, much was done by then.
+            // Many do what a POST asks for, and answer with these.
             let is_done_by_some = matches!(response.status().as_u16(), 301..=303);
             let was_taken = was_heard || is_done_by_some && !request.method.is_safe();
             match redirected(&request, &response).map_err(|trouble| (trouble, was_taken))? {
                 Some(next) => {
                     // Whoever sends on has read all of it, and who knows what they did: what is not heard there is no
-                    // reason to send it here again.
-                    was_heard = true;
+                    // reason to send it here again. What changes nothing may be asked for as often as one likes.
+                    was_heard |= request.stays || !request.method.is_safe();
                     request = next;
                 }
                 None => return taken(response, bytes_max).await.map_err(of),
@@ -172,6 +175,13 @@ fn use_ring() {
         // An error means that somebody has chosen before, which is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
     });
+}
+
+/// The same of a request that somebody had read, and had sent on.
+fn beyond(trouble: Trouble) -> Trouble {
+    let Trouble::Unreachable(why) = trouble else { return trouble };
+    let why = if why == LATE { STOPPED } else { why.as_str() };
+    Trouble::Lost(format!("it was sent on by a redirect, and came to nobody there: {why}"))
 }
 
 /// The same of a request whose leave ended before its body was written. Over HTTP/1 its head waits for the body, and

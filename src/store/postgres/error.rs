@@ -157,7 +157,7 @@ pub enum PostgresError {
     },
     /// It was the primary once, and others have gone on without it.
     #[error(
-        "the only host that takes writes is one whose place another had taken: it lacks what was written since; the          one that was promoted last is waited for"
+        "the only host that takes writes is one whose place another had taken: it lacks what was written since; the one that was promoted last is waited for"
     )]
     Woken,
     /// Several take writes, and none of them is the later one.

@@ -200,9 +200,9 @@ fn a_command_about_what_is_there_makes_no_store_where_there_is_none() {
         &["halt", "--all", "--reason", "x"][..],
         &["halt", "--release", "all"],
         &["release"],
-        &["respond", "req_1", "approve"],
-        &["cancel", "run_1"],
-        &["resume", "run_1"],
+        &["respond", "req_01m7rvc8tze89b11yrxszjdaee-0001-x61n5tn9", "approve"],
+        &["cancel", "run_01m7rvc8tze89b11yrxszjdaee"],
+        &["resume", "run_01m7rvc8tze89b11yrxszjdaee"],
     ] {
         let told = holdpoint(root.path(), words, "");
         assert!(told.code != 0 && told.err.contains("there is no data in"), "{words:?}: {told:?}");
