@@ -301,6 +301,15 @@ fn people_dump(people: &BTreeMap<String, Person>, file: Option<&Path>) -> Vec<St
     lines
 }
 
+/// Why a value is not the right one, without it: a secret may be a number, or stand at another setting's place.
+fn without_value(why: &str) -> String {
+    let is_of_value = why.starts_with("invalid type: ") || why.starts_with("invalid value: ");
+    match why.rsplit_once(", expected ") {
+        Some((_, expected)) if is_of_value => format!("what stands there is not {expected}"),
+        Some(_) | None => why.to_owned(),
+    }
+}
+
 fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, ConfigError> {
     let path = named.unwrap_or_else(|| Path::new(FILE)).to_path_buf();
     let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
@@ -317,7 +326,7 @@ fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, Config
         Ok(settings) => Ok(Some((path, settings))),
         Err(error) => {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let (line, why) = (before.matches('\n').count() + 1, error.message().to_owned());
+            let (line, why) = (before.matches('\n').count() + 1, without_value(error.message()));
             Err(ConfigError::NotSettings { path, line, why })
         }
     }

@@ -99,6 +99,7 @@ fn a_settings_file_that_is_not_understood_is_told_by_its_line_and_without_what_i
         "stor = \"postgres://h:SECRET@db/h\"",
         "store = [\"postgres://h:SECRET@db/h\"]",
         "webhook_secret = \"SECRET",
+        "webhook_secret = 5353535353",
     ] {
         let (_folder, path) = file(&format!("log = \"info\"\n{wrong}\n"));
         let error = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap_err();
@@ -109,6 +110,7 @@ fn a_settings_file_that_is_not_understood_is_told_by_its_line_and_without_what_i
             cause = next.source();
         }
         assert!(told.contains(": line 2: ") && !told.contains("SECRET"), "{wrong}: {told}");
+        assert!(!told.contains("5353"), "{wrong}: {told}");
     }
 }
 

@@ -146,8 +146,8 @@ pub enum PostgresError {
     },
     /// Of several hosts some are standbys, and the primary is none of those that answer.
     #[error(
-        "no host in the address takes writes: {standbys} answers, as a standby or read-only, and {others}; bring the primary back, or \
-         promote one of them (`select pg_promote()` there)"
+        "no host in the address takes writes: {standbys} answers, as a standby or read-only, and {others}; bring the primary back, or, \
+         where that stays away for good, promote one of them (`select pg_promote()` there)"
     )]
     NoPrimary {
         /// Where those are.
