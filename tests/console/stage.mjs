@@ -21,7 +21,7 @@ export const binary = process.env.HOLDPOINT_BINARY;
 export const shots = process.env.HOLDPOINT_SHOTS;
 
 /** Time in which a page must show what it should; generous, for a machine that does much else. */
-const PATIENCE = 20_000;
+const PATIENCE = 120_000;
 
 /** A server below a folder of its own, at an address that it keeps. */
 export class Server {
