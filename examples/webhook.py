@@ -19,7 +19,9 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-SECRET = os.environ["HOLDPOINT_WEBHOOK_SECRET"].encode()
+SECRET = os.environ.get("HOLDPOINT_WEBHOOK_SECRET", "").encode()
+if not SECRET:
+    sys.exit("HOLDPOINT_WEBHOOK_SECRET is not set: give it the text that the server has, too")
 # Older than this is no delivery, but somebody who kept one.
 SECONDS_MAX = 300
 # Where heads are kept: whoever rewrites the server's disk does not have this file.

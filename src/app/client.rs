@@ -19,7 +19,7 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// A server that does not answer the dial in this time is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that went dead is noticed in the length of two pings.
-const KEEP_ALIVE: Duration = Duration::from_secs(20);
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Speaks `holdpoint.v1.Orchestrator`.
 pub type Client = OrchestratorClient<InterceptedService<Channel, Bearer>>;

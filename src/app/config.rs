@@ -16,10 +16,10 @@ pub use crate::app::config_error::ConfigError;
 use crate::app::config_error::FILE_BYTES_MAX;
 pub(crate) use crate::app::layers::masked;
 pub use crate::app::layers::{Audit, LogFormat, OWN_LOG};
-use crate::app::layers::{Layers, log_format, names, place, said, server_url};
+use crate::app::layers::{Layers, log_format, masked_whole, names, place, said, server_url};
 use crate::app::server::CONNECTIONS_MAX;
 use crate::app::settings::Person;
-pub use crate::app::settings::{FILE, Origin, Settings};
+pub use crate::app::settings::{FILE, HEADING, Origin, Settings};
 use crate::kernel::Assurance;
 
 /// The port spells HOLD on a telephone.
@@ -222,7 +222,7 @@ impl Config {
         let values = [
             ("data", path(&self.data)),
             ("store", self.store.as_deref().map(masked)),
-            ("server", self.server.clone()),
+            ("server", self.server.as_deref().map(masked)),
             ("api_key", self.api_key.as_ref().map(|_| "********".into())),
             ("workflows", path(&self.workflows)),
             ("listen", Some(self.listen.to_string())),
@@ -233,8 +233,8 @@ impl Config {
             ("a2a_card_key", self.a2a_card_key.as_deref().and_then(path)),
             ("http_sticky", Some(self.http_sticky.to_string())),
             ("on_cancel", self.on_cancel.map(|means| means.word().into())),
-            ("public_url", self.public_url.clone()),
-            ("webhook_url", self.webhook_url.clone()),
+            ("public_url", self.public_url.as_deref().map(masked)),
+            ("webhook_url", self.webhook_url.as_deref().map(masked_whole)),
             ("webhook_secret", self.webhook_secret.as_ref().map(|_| "********".into())),
             ("push_allow", Some(self.push_allow.join(","))),
             ("keys", self.keys.as_deref().and_then(path)),
@@ -310,6 +310,14 @@ fn without_value(why: &str) -> String {
     }
 }
 
+/// The field whose value begins where this part of a line ends.
+fn field_before(line: &str) -> Option<&str> {
+    let field = line.trim_end().strip_suffix('=')?.trim();
+    let is_name =
+        !field.is_empty() && field.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
+    is_name.then_some(field)
+}
+
 fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, ConfigError> {
     let path = named.unwrap_or_else(|| Path::new(FILE)).to_path_buf();
     let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
@@ -327,6 +335,10 @@ fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, Config
         Err(error) => {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let (line, why) = (before.matches('\n').count() + 1, without_value(error.message()));
+            let why = match before.rsplit('\n').next().and_then(field_before) {
+                Some(field) => format!("`{field}`: {why}"),
+                None => why,
+            };
             Err(ConfigError::NotSettings { path, line, why })
         }
     }

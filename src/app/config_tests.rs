@@ -130,10 +130,14 @@ fn the_dump_is_toml_with_origins_and_without_secrets() {
         api_key: Some("hp_very_secret".into()),
         data: Some("a \"b\"".into()),
         server: Some("127.0.0.1:9".into()),
+        webhook_url: Some("http://u:very_secret@127.0.0.1/x?token=very_secret&very_secret".into()),
+        store: Some("postgres://u:very_secret@127.0.0.1/x?sslpassword=very_secret".into()),
         ..Settings::default()
     };
     let config = Config::resolve(&flags, &nothing, None).unwrap();
-    for text in [config.dump(), format!("{config:?}")] {
+    let named = Settings { server: Some("http://u:very_secret@host:9".into()), ..flags.clone() };
+    let named = Config::resolve(&named, &nothing, None).unwrap();
+    for text in [config.dump(), named.dump(), format!("{config:?}")] {
         assert!(!text.contains("very_secret"), "{text}");
         assert!(text.contains("# --api-key"), "{text}");
     }

@@ -228,8 +228,7 @@ pub async fn export_run(
     secrets: Secrets,
     mut to: Box<dyn Write + Send>,
 ) -> Result<bool, AppError> {
-    let run =
-        RunId::parse(run).map_err(|_| AppError::Evidence(format!("--run: `{run}` is no run")))?;
+    let run = RunId::parse(run).map_err(|_| AppError::UnknownRun(run.to_owned()))?;
     let journal = whole(config).await?;
     let bundle = verify::bundle(&*journal, &run).await;
     if let Ok(Some(_)) = &bundle {

@@ -194,10 +194,11 @@ pub(super) fn agents(
     world: &Wiring,
     listen: Option<SocketAddr>,
 ) -> Result<a2a::Settings, AppError> {
-    if let Some(root) = &config.a2a_root
-        && world.engine.library().get(root).is_none()
-    {
-        return Err(AppError::UnknownWorkflow(root.clone()));
+    // A name that is nobody's would leave out without a word what was meant.
+    let named = config.a2a_root.iter().chain(&config.a2a_no_resume);
+    let unknown = |name: &&String| world.engine.library().get(name).is_none();
+    if let Some(name) = named.into_iter().find(unknown) {
+        return Err(AppError::UnknownWorkflow(name.clone()));
     }
     Ok(a2a::Settings {
         root: config.a2a_root.clone(),

@@ -33,8 +33,8 @@ pub(super) async fn in_force(
     Ok(keys.filter(|keys| !keys.list().is_empty()))
 }
 
-/// The same for a server that begins to serve. Nothing fails open: where servers over a database asked for keys, nobody
-/// is let in without one because they are gone.
+/// The same for a server that begins to serve. Nothing fails open: where a server asked for keys, nobody is let in without
+/// one because they are gone.
 pub(super) async fn at_the_door(
     config: &Config,
     journal: &dyn Journal,
@@ -43,8 +43,14 @@ pub(super) async fn at_the_door(
         let own = in_force(config, journal).await?;
         // A file of one's own that has none opens what others ask for keys at.
         let has = |keys: Option<Keys>| keys.is_some_and(|keys| !keys.list().is_empty());
-        if own.is_none()
-            && config.store.is_some()
+        if own.is_some() {
+            return Ok(own);
+        }
+        // A file that was emptied or lost looks like one that never was.
+        if config.store.is_none() && posture::had_keys(journal).await? {
+            return Err(AppError::OwnKeysGone(config.keys_path()));
+        }
+        if config.store.is_some()
             && (has(shared::kept(journal).await?) || posture::had_keys(journal).await?)
         {
             return Err(AppError::KeysGone);
@@ -172,6 +178,9 @@ pub fn place(config: &Config) -> String {
 async fn opened(config: &Config) -> Result<Option<Arc<dyn Journal>>, AppError> {
     refuse_left(config)?;
     if !config.shares_keys() {
+        if config.keys.is_none() {
+            crate::store::refuse_foreign(&config.data)?;
+        }
         return Ok(None);
     }
     let Some(journal) = store::worked_on(config).await? else { return Ok(None) };

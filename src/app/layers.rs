@@ -20,6 +20,14 @@ const LOST: [(&str, &str); 2] = [
     ("policy", "a file of rules; unset it to have none"),
 ];
 
+/// What no empty text is, where it is typed or stands in the file.
+const NEVER_NOTHING: [(&str, &str); 4] = [
+    ("data", "the path of a directory"),
+    ("workflows", "the path of a directory"),
+    ("log", "a filter such as `info`; `off` writes no log"),
+    ("record_inputs", "the path of a file"),
+];
+
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -94,6 +102,14 @@ impl Layers<'_> {
     /// Refuses settings that were set to nothing, where going on without them would leave out what was meant: a value
     /// that was lost on its way here is no wish for the other store, or for no rules.
     pub(super) fn refuse_lost(&self) -> Result<(), ConfigError> {
+        for (name, expected) in NEVER_NOTHING {
+            let file = self.file.and_then(|(_, file)| file.get(name));
+            let said = [(self.flags.get(name), Origin::Flag), (file, Origin::File)];
+            if let Some((_, origin)) = said.iter().find(|(text, _)| text.as_deref() == Some("")) {
+                let place = place(name, *origin, self.file.map(|(path, _)| path.as_path()));
+                return Err(ConfigError::Bad { place, value: String::new(), expected });
+            }
+        }
         for (name, expected) in LOST {
             let file = self.file.and_then(|(_, file)| file.get(name));
             let flag = self.flags.get(name).filter(|text| name != "store" || text != OWN_LOG);
@@ -181,6 +197,15 @@ pub(super) fn names(text: &str) -> Vec<String> {
 
 /// An address with nobody's password in it.
 pub(crate) fn masked(address: &str) -> String {
+    masked_where(address, |name| name.to_ascii_lowercase().contains("pass"))
+}
+
+/// An address that others made up, with nothing in it that may be a secret: whatever it says of itself behind `?`.
+pub(super) fn masked_whole(address: &str) -> String {
+    masked_where(address, |_| true)
+}
+
+fn masked_where(address: &str, is_secret: impl Fn(&str) -> bool) -> String {
     let Some((scheme, rest)) = address.split_once("://") else {
         // The form with spaces has its password anywhere.
         return if address.contains("password") { "********".into() } else { address.to_owned() };
@@ -192,9 +217,8 @@ pub(crate) fn masked(address: &str) -> String {
     };
     let query =
         query.split('&').filter(|one| !one.is_empty()).map(|one| match one.split_once('=') {
-            Some((name, _)) if name.to_ascii_lowercase().contains("pass") => {
-                format!("{name}=********")
-            }
+            Some((name, _)) if is_secret(name) => format!("{name}=********"),
+            None if is_secret(one) => "********".to_owned(),
             Some(_) | None => one.to_owned(),
         });
     let query: Vec<_> = query.collect();

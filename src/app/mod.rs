@@ -93,6 +93,9 @@ pub enum AppError {
         "servers over this database ask for API keys, and this one would ask for none: everybody on this machine would be let in"
     )]
     KeysGone,
+    /// The same of a data directory and its file.
+    #[error("this store was served with API keys, and `{}` has none: everybody on this machine would be let in", .0.display())]
+    OwnKeysGone(PathBuf),
     /// The store does not open.
     #[error(transparent)]
     Store(#[from] crate::store::OpenError),
@@ -138,6 +141,9 @@ pub enum AppError {
     /// No workflow of that name.
     #[error("there is no workflow `{0}`")]
     UnknownWorkflow(String),
+    /// Something that is no run's id was named.
+    #[error("--run: `{0}` is no run")]
+    UnknownRun(String),
     /// There is no data.
     #[error("there is no data in `{}`", .0.display())]
     NoData(PathBuf),
@@ -310,6 +316,10 @@ impl AppError {
                 "`holdpoint keys add NAME --store URL` makes one; where there are some, leave `keys` out. `holdpoint audit --store` says when they went"
                     .into(),
             ),
+            Self::OwnKeysGone(_) => Some(
+                "put the file back, or make a key with `holdpoint keys add NAME`. `holdpoint audit --store` says when they went"
+                    .into(),
+            ),
             Self::NoKeys { in_store: true, .. } => Some(
                 "`holdpoint keys add NAME --store URL` (or with HOLDPOINT_STORE set) makes one; or listen on 127.0.0.1".into(),
             ),
@@ -324,6 +334,7 @@ impl AppError {
             }
             Self::LogFilter { .. } => Some("try `info`, or `holdpoint=debug`".into()),
             Self::UnknownWorkflow(_) => Some("`holdpoint workflows` lists them".into()),
+            Self::UnknownRun(_) => Some("`holdpoint runs` lists them".into()),
             Self::NoData(_) => Some(
                 "name the directory with --data, or a server with --server or HOLDPOINT_SERVER".into(),
             ),

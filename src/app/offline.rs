@@ -15,7 +15,7 @@ use crate::app::clock::SystemClock;
 use crate::app::keys::Keys;
 use crate::app::{AppError, Config, people, policy, store as shared};
 use crate::definition::{self, Loaded};
-use crate::kernel::{Millis, Operator};
+use crate::kernel::{Millis, Operator, Workflow};
 use crate::ports::identity::Identity;
 use crate::ports::{Clock as _, Fault, Journal, Note, Noting, RunFilter};
 use crate::store::transfer::{self, Counts};
@@ -204,20 +204,29 @@ pub fn graph(config: &Config, name: &str, drawing: Drawing) -> Result<String, Ap
     let workflow = if Path::new(name).is_file() {
         definition::load_file(Path::new(name)).map_err(AppError::Workflows)?.workflow
     } else {
-        let (own, _) = if config.workflows.is_dir() {
-            definition::load_dir(&config.workflows)
-        } else {
-            (Vec::new(), Vec::new())
-        };
-        let all = own.into_iter().chain(definition::shipped());
-        let found = all.map(|loaded| loaded.workflow).find(|workflow| workflow.name == name);
-        found.ok_or_else(|| AppError::UnknownWorkflow(name.to_owned()))?
+        named(config, name).ok_or_else(|| AppError::UnknownWorkflow(name.to_owned()))?
     };
     Ok(match drawing {
         Drawing::Mermaid => definition::draw::mermaid(&workflow),
         Drawing::Dot => definition::draw::dot(&workflow),
         Drawing::Svg => definition::draw::svg(&workflow),
     })
+}
+
+/// The workflow of that name, among those of this machine and those that are shipped.
+fn named(config: &Config, name: &str) -> Option<Arc<Workflow>> {
+    let (own, _) = if config.workflows.is_dir() {
+        definition::load_dir(&config.workflows)
+    } else {
+        (Vec::new(), Vec::new())
+    };
+    let all = own.into_iter().chain(definition::shipped());
+    all.map(|loaded| loaded.workflow).find(|workflow| workflow.name == name)
+}
+
+/// Those of these names that no workflow on this machine has.
+pub fn unknown_workflows<'a>(config: &Config, names: &'a [String]) -> Vec<&'a str> {
+    names.iter().map(String::as_str).filter(|name| named(config, name).is_none()).collect()
 }
 
 /// The JSON Schema of a kind of file.

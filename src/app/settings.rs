@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 /// The settings file that is read from the working directory when no other is named.
 pub const FILE: &str = "holdpoint.toml";
-const HEADING: &str = "Settings";
+/// Under which heading they are told.
+pub const HEADING: &str = "Settings";
 
 /// One layer of settings, all of them optional: what the flags say, or what a file says.
 #[derive(Debug, Clone, Default, clap::Args, Deserialize)]
@@ -214,12 +215,15 @@ fn plain_or_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Str
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Either {
-        Number(u64),
+        Number(i64),
+        Fraction(f64),
         Switch(bool),
         Text(String),
     }
     Ok(Some(match Either::deserialize(from)? {
         Either::Number(number) => number.to_string(),
+        // No setting is one; which it is not to be is told with the setting's name.
+        Either::Fraction(number) => number.to_string(),
         Either::Switch(switch) => switch.to_string(),
         Either::Text(text) => text,
     }))

@@ -65,7 +65,12 @@ impl Wiring {
             store::memory()
         } else {
             if reach != Reach::Nothing {
-                private::mend(&config.data);
+                // A database takes any directory beside it; what others keep in one is not ours to shut.
+                match store::refuse_foreign(&config.data) {
+                    Ok(()) => private::mend(&config.data),
+                    Err(error) if !is_named => return Err(error.into()),
+                    Err(_) => {}
+                }
                 heed_file_sizes();
             }
             crate::app::store::open(config, reach).await?

@@ -187,6 +187,10 @@ impl fmt::Display for Trouble {
 
 impl From<Status> for Trouble {
     fn from(status: Status) -> Self {
+        // What a server says has no cause; where there is one, the connection to it failed.
+        if Error::source(&status).is_some() {
+            return Self::unanswered(&status);
+        }
         let exit = match status.code() {
             Code::Ok => Exit::Done,
             Code::NotFound => Exit::NotFound,
@@ -216,6 +220,18 @@ impl From<Status> for Trouble {
         let hint = hint_for(status.code(), code.as_deref()).filter(|hint| !is_said(hint));
         let hint = hint.map(str::to_owned);
         Self { exit, message, hint, code, is_silent: false }
+    }
+}
+
+impl Trouble {
+    /// The server said nothing: it is frozen, cut off, gone, or none of ours.
+    fn unanswered(status: &Status) -> Self {
+        let message =
+            format!("the server did not answer: {}", chain(status.source().unwrap_or(status)));
+        Self::new(Exit::Unreachable, message).hint(
+            "`holdpoint health` asks how it is, and `holdpoint doctor` where commands reach it; whether it took this is not \
+             known, and an answer that is given again is never applied twice",
+        )
     }
 }
 
@@ -284,7 +300,13 @@ impl From<AppError> for Trouble {
         if let AppError::Keys(error) = error {
             return error.into();
         }
-        let exit = if error.is_unreachable() { Exit::Unreachable } else { Exit::Failed };
+        let exit = if matches!(error, AppError::UnknownWorkflow(_) | AppError::UnknownRun(_)) {
+            Exit::NotFound
+        } else if error.is_unreachable() {
+            Exit::Unreachable
+        } else {
+            Exit::Failed
+        };
         Self { hint: error.hint(), ..Self::new(exit, chain(&error)) }
     }
 }
@@ -292,7 +314,6 @@ impl From<AppError> for Trouble {
 impl From<ConfigError> for Trouble {
     fn from(error: ConfigError) -> Self {
         Self::new(Exit::Usage, chain(&error))
-            .hint("`holdpoint --dump-config` prints what was understood")
     }
 }
 

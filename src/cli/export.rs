@@ -67,7 +67,7 @@ async fn one(
 ) -> Result<Exit, Trouble> {
     let unknown = || {
         let text = format!("--run: there is no run `{run}` in {}", offline::place(&ctx.config));
-        Trouble::new(Exit::Failed, text).hint("`holdpoint runs` lists them")
+        Trouble::new(Exit::NotFound, text).hint("`holdpoint runs` lists them")
     };
     if to_stdout {
         let is_there =

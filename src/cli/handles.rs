@@ -62,7 +62,9 @@ pub(super) fn meant(config: &Config, typed: &str) -> Result<Option<Handle>, Trou
     let kept: Option<Kept> = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let hint = "`holdpoint inbox` shows what is open, with a number for each";
     let Some(Kept { shown }) = kept else {
-        let text = format!("`{text}` is a number of the inbox, and no inbox was shown here yet");
+        let text = format!(
+            "`{text}` is a number of the inbox, and the last one here, if there was one, showed nothing"
+        );
         return Err(Trouble::new(Exit::NotFound, text).hint(hint));
     };
     let place = text.parse::<usize>().ok().and_then(|number| number.checked_sub(1));

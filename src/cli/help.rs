@@ -1,9 +1,12 @@
 //! Help: the commands in groups, by what somebody wants to do. `-h` has what one needs in the first hour, `--help`
 //! has all of it. What each command is about is said beside it.
 
-use clap::builder::StyledStr;
+use std::any::TypeId;
+
+use clap::builder::{NonEmptyStringValueParser, StyledStr};
 use clap::{Command, CommandFactory as _};
 
+use crate::app::config::HEADING;
 use crate::cli::args::Cli;
 
 /// The groups, in the order of the first hour, and what is in them.
@@ -79,10 +82,10 @@ pub(super) fn command() -> Command {
     let mut told = bare.help_template(TEMPLATE).before_help(short).before_long_help(long);
     // From here on every command has the settings of all, and each says those that concern it.
     told.build();
-    let told = brief(told, "");
+    let told = strict(brief(told, ""));
     told.mut_subcommands(|one| {
         let name = one.get_name().to_owned();
-        if SERVERS.contains(&name.as_str()) { one } else { all_brief(one, &name) }
+        strict(if SERVERS.contains(&name.as_str()) { one } else { all_brief(one, &name) })
     })
 }
 
@@ -93,6 +96,27 @@ fn brief(command: Command, name: &str) -> Command {
         let is_out = serving.is_some_and(|(_, others)| !others.contains(&name));
         if is_out { arg.hide_long_help(true) } else { arg }
     })
+}
+
+/// A command that takes no empty text behind a flag: one that a script has lost would widen what was meant. Settings say
+/// themselves what of them may be empty. And a number that is too small is told as one, and not as a flag.
+fn strict(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let takes_value = arg.get_action().takes_values();
+        if arg.get_long().is_none() || !takes_value {
+            return arg;
+        }
+        let is_setting = arg.get_help_heading() == Some(HEADING);
+        let is_text = arg.get_value_parser().type_id() == TypeId::of::<String>();
+        let is_open = is_text && arg.get_possible_values().is_empty();
+        let arg = arg.allow_negative_numbers(true);
+        if is_setting || !is_open {
+            arg
+        } else {
+            arg.value_parser(NonEmptyStringValueParser::new())
+        }
+    });
+    command.mut_subcommands(strict)
 }
 
 /// The same of a command and those below it.

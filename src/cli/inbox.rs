@@ -62,8 +62,24 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", conflicts_with = "watch", value_parser = length)]
     pub waiting: Option<u64>,
     /// At most this many
-    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    #[arg(long, value_name = "N", default_value_t = LIMIT, value_parser = at_least_one)]
     pub limit: usize,
+}
+
+impl Args {
+    /// Whether only some of what waits is asked for.
+    fn narrows(&self) -> bool {
+        let words = [&self.session, &self.workflow, &self.request_type, &self.to];
+        words.iter().any(|word| word.is_some())
+            || self.kind.is_some()
+            || self.due.is_some()
+            || self.waiting.is_some()
+    }
+}
+
+/// How many are shown at most: none would look as if there were none.
+pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|it| *it > 0).ok_or_else(|| "expected a number from 1 on".into())
 }
 
 pub(super) fn length(text: &str) -> Result<u64, String> {
@@ -142,7 +158,8 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     let has_numbers = handles::keep(&ctx.config, &requests);
     if requests.is_empty() {
         let place = line(&connection.place, 400);
-        ctx.term.line(&format!("nothing waits in {place}"))?;
+        let what = if args.narrows() { "nothing of that kind waits" } else { "nothing waits" };
+        ctx.term.line(&format!("{what} in {place}"))?;
         if let Some(name) = &args.request_type
             && let Some(hint) = suggest::request_type(name, &mut connection.client).await
         {

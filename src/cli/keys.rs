@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::app::keyring;
 use crate::app::keys::{Key, KeyKind, Keys, NewKey};
 use crate::app::moving::Stranded;
+use crate::app::offline::unknown_workflows;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::term::line;
@@ -161,6 +162,12 @@ fn added(
     ctx.term.note(&format!("{whose} ({}) in {place}, shown this once:", key.roles.words()));
     ctx.term.line(secret)?;
     ctx.term.note("use it with: export HOLDPOINT_API_KEY=…");
+    for name in unknown_workflows(&ctx.config, &key.workflows) {
+        ctx.term.note(&format!(
+            "it is confined to `{}`, and no workflow here has that name",
+            line(name, 64)
+        ));
+    }
     if let Some(waits) = stranded.and_then(Stranded::told) {
         ctx.term.note(&waits);
     }

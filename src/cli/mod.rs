@@ -183,10 +183,19 @@ impl Ctx {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let addresses = Addresses::of(&arguments);
+    // What was not understood cannot say how it is to be told.
+    let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let parsed = help::command().try_get_matches_from(arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(refusal) => {
+            if wants_json && refusal.exit_code() != 0 {
+                let said = refusal.render().to_string();
+                let said = said.trim_end().strip_prefix("error: ").unwrap_or(&said).to_owned();
+                let trouble = addresses.hide_in(Trouble::new(Exit::Usage, said));
+                Term::new(term::ColorChoice::Auto).tell(&trouble, true);
+                return trouble.exit.into();
+            }
             tell_refusal(&refusal, &addresses);
             if let Some(ContextValue::String(word)) = refusal.get(ContextKind::InvalidSubcommand)
                 && let Some(ours) = suggest::command(word)

@@ -31,8 +31,17 @@ pub(super) struct Args {
     /// Which of its events has the decision
     pub sequence: u64,
     /// The hash of the leaf, for whoever decided in a run that they do not see
-    #[arg(long, value_name = "HASH")]
-    pub leaf: Option<String>,
+    #[arg(long, value_name = "HASH", value_parser = hash)]
+    pub leaf: Option<LeafHash>,
+}
+
+/// The hash of a leaf, as the reply to a decision names it.
+#[derive(Debug, Clone)]
+pub(super) struct LeafHash(String);
+
+fn hash(text: &str) -> Result<LeafHash, String> {
+    let is_one = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then(|| LeafHash(text.to_owned())).ok_or_else(|| "expected 64 hexadecimal digits".into())
 }
 
 /// Shows it.
@@ -41,7 +50,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let request = GetReceiptRequest {
         run_id: args.run_id,
         sequence: args.sequence,
-        leaf_hash: args.leaf.unwrap_or_default(),
+        leaf_hash: args.leaf.map(|LeafHash(text)| text).unwrap_or_default(),
     };
     let got = connection.client.get_receipt(request).await;
     connection.close().await;

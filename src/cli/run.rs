@@ -9,6 +9,7 @@ use crate::cli::exit::{Exit, Trouble};
 use crate::cli::suggest;
 use crate::cli::talk::{Interaction, Talk};
 use crate::cli::term;
+use crate::kernel::strict::{self, Misread};
 use crate::wire::v1::RunWorkflowRequest;
 
 /// Start a workflow, follow it, and answer what it asks
@@ -112,8 +113,13 @@ fn looks_like_json(text: &str) -> bool {
 
 /// JSON from a flag, or why it is none.
 pub(super) fn parse_json(flag: &str, text: &str) -> Result<Value, Trouble> {
-    serde_json::from_str(text)
-        .map_err(|error| Trouble::new(Exit::Usage, format!("{flag}: this is not JSON: {error}")))
+    strict::read(text.as_bytes()).map_err(|why| {
+        let what = match why {
+            Misread::NoJson(error) => format!("{flag}: this is not JSON: {error}"),
+            Misread::Twice(place) => format!("{flag}: `{place}` is given twice; give it once"),
+        };
+        Trouble::new(Exit::Usage, what)
+    })
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

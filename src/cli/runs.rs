@@ -6,7 +6,7 @@ use crate::app::{Client, Connection};
 use crate::cli::Ctx;
 use crate::cli::cost;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::inbox::{LIMIT, page_size};
+use crate::cli::inbox::{LIMIT, at_least_one, page_size};
 use crate::cli::render::{date, moment, question, utterance, whole};
 use crate::cli::suggest;
 use crate::cli::term::{Term, line, plain};
@@ -32,7 +32,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
     /// At most this many
-    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    #[arg(long, value_name = "N", default_value_t = LIMIT, value_parser = at_least_one)]
     pub limit: usize,
 }
 

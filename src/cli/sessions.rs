@@ -5,7 +5,7 @@ use serde_json::json as literal;
 use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::inbox::{LIMIT, page_size};
+use crate::cli::inbox::{LIMIT, at_least_one, page_size};
 use crate::cli::json;
 use crate::cli::render::{date, question};
 use crate::cli::runs;
@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// The session to show
     pub session: Option<String>,
     /// At most this many
-    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    #[arg(long, value_name = "N", default_value_t = LIMIT, value_parser = at_least_one)]
     pub limit: usize,
 }
 

@@ -376,7 +376,9 @@ impl Script<'_> {
                 self.in_file(&name, &text)
             }
             (_, Some(_)) => {
-                let message = "only the provider `scripted` has a script";
+                let provider = &model.provider;
+                let message =
+                    format!("only the provider `scripted` has a script, and this is `{provider}`");
                 Err(vec![self.places.at_key(&pointer, "field.unknown", message)])
             }
             (_, None) => self.as_written(model),

@@ -73,14 +73,11 @@ fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
     match condition {
         Condition::Keywords(list) => {
             let said = words(run, wish);
-            let (words, read) = (said.to_lowercase(), look_alike::as_read(&said).to_lowercase());
-            let stands = |word: &&String| {
-                let word = word.to_lowercase();
-                words.contains(&word) || read.contains(&word)
-            };
+            let (read, lower) = (look_alike::Read::of(&said), said.to_lowercase());
+            // As it is written, too: of what nobody sees no word is left, and somebody may look for just that.
+            let stands = |word: &&String| read.has(word) || lower.contains(&word.to_lowercase());
             let found = list.iter().find(stands).map(|found| format!("high-risk word `{found}`"));
-            let mixed = || look_alike::mixes_alphabets(&read).then(|| MIXED.to_owned());
-            found.or_else(mixed)
+            found.or_else(|| read.mixes_alphabets().then(|| MIXED.to_owned()))
         }
         Condition::Environment(list) => environment(list, run),
         Condition::Uncertain => doubted(run, wish, &[], &[LANGUAGE.to_owned()]),

@@ -5,7 +5,7 @@
 //!   with what was released, and sends nothing if they differ.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::kernel::canonical;
@@ -15,6 +15,9 @@ use crate::kernel::tool::Tool;
 
 /// What is said of a call that is not what was approved: it was not made.
 pub const BROKEN: &str = "consent.broken";
+
+/// What servers take of a URL; a longer one is refused by some part of the way.
+const URL_BYTES_MAX: usize = 60_000;
 
 /// Where a call goes that goes nowhere.
 const BUILT_IN: &str = "built in";
@@ -66,13 +69,12 @@ pub fn destination(tool: &Tool, arguments: &Value) -> String {
         "http" => {
             let method = text("/method").unwrap_or("GET").to_uppercase();
             let pattern = text("/url").unwrap_or_default();
-            let nothing = serde_json::Map::new();
+            let nothing = Map::new();
             let arguments = arguments.as_object().unwrap_or(&nothing);
-            let filled = placeholder::fill(pattern, arguments, placeholder::encode);
             // Where it cannot be filled in nothing is sent either; the pattern is what there is to show.
-            match filled.ok().and_then(|filled| Url::parse(&filled).ok()) {
-                Some(url) => http(&method, &url),
-                None => format!("{method} {pattern}"),
+            match located(pattern, arguments) {
+                Ok(url) => http(&method, &url),
+                Err(why) => format!("{method} {pattern} (nothing will be sent: {why})"),
             }
         }
         "mcp" => {
@@ -85,6 +87,23 @@ pub fn destination(tool: &Tool, arguments: &Value) -> String {
         // Its answers are in the file.
         _provider => BUILT_IN.to_owned(),
     }
+}
+
+/// The place that a pattern and its arguments come to, or why that is none.
+pub fn located(pattern: &str, arguments: &Map<String, Value>) -> Result<Url, String> {
+    let filled = placeholder::fill(pattern, arguments, placeholder::encode)
+        .map_err(|name| format!("the URL needs the argument `{name}`"))?;
+    if filled.len() > URL_BYTES_MAX {
+        return Err(format!("the URL would have more than {URL_BYTES_MAX} bytes"));
+    }
+    let url = Url::parse(&filled).map_err(|error| format!("the URL is wrong: {error}"))?;
+    // `..` would climb out of the path that the file names.
+    let written = filled.split(['?', '#']).next().unwrap_or_default();
+    let climbs = |part: &str| part == "." || part == "..";
+    if pattern != filled && written.split('/').any(climbs) {
+        return Err("`.` and `..` are no values for a URL".into());
+    }
+    Ok(url)
 }
 
 /// An HTTP exchange: what is done at which place. The query is the arguments', which are shown themselves.
@@ -120,7 +139,19 @@ mod tests {
         let told = destination(&http, &json!({"id": "a/b", "amount": 5}));
         assert_eq!(told, "POST https://shop.example/orders/a%2Fb/refunds");
         let unfilled = destination(&http, &json!({"amount": 5}));
-        assert_eq!(unfilled, "POST https://Shop.example:443/orders/{{id}}/refunds");
+        let needs = " (nothing will be sent: the URL needs the argument `id`)";
+        assert_eq!(
+            unfilled,
+            format!("POST https://Shop.example:443/orders/{{{{id}}}}/refunds{needs}")
+        );
+        // What is shown is no place that the call never comes to.
+        for id in ["..".to_owned(), "a".repeat(70_000)] {
+            let told = destination(&http, &json!({ "id": id }));
+            assert!(
+                told.starts_with("POST https://Shop.example:443/orders/{{id}}/refunds (nothing"),
+                "{told}"
+            );
+        }
         let stdio = tool("mcp", &json!({"server": {"command": ["pay", "--live"]}, "tool": "wire"}));
         assert_eq!(destination(&stdio, &json!({})), "wire of `pay --live`");
         let remote =

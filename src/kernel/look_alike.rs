@@ -1,41 +1,87 @@
-//! Look-alikes: words as people read them, for rules that look for words: without what nobody sees, and with wide letters
-//! as plain ones. It is a net and no wall: whoever chooses the words can choose others.
+//! Look-alikes: words as people read them, for rules that look for words: without what nobody sees, and with letters as
+//! the plain ones that they look like. It is a net and no wall: whoever chooses the words can choose others.
 
-/// A text without characters that nobody sees, and with wide letters as the plain ones that they look like.
-pub(super) fn as_read(text: &str) -> String {
-    text.chars().filter(|c| !is_unseen(*c)).map(plain).collect()
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
+/// A text as it is looked through. What is looked for is read in the same way, on one line.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// Lines that end are spaces, and several spaces are one.
+    text: String,
+    /// The same where a line's end within a word is nothing.
+    joined: String,
 }
 
-/// Whether a word has letters of the Latin alphabet and of one that has letters that look the same.
-pub(super) fn mixes_alphabets(text: &str) -> bool {
-    let words = text.split(|c: char| !c.is_alphabetic());
-    words.into_iter().any(|word| {
-        word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().any(is_of_a_like_alphabet)
-    })
-}
+impl Read {
+    /// What people read in a text.
+    pub(super) fn of(text: &str) -> Self {
+        let joined: String = text.chars().filter(|c| !is_line_end(*c)).collect();
+        Self { text: plain(text), joined: plain(&joined) }
+    }
 
-/// Joiners, marks of direction, soft hyphens, variations, tags, and accents that are written on the letter before.
-fn is_unseen(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{300}'..='\u{36f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{e0000}'..='\u{e0fff}')
-}
+    /// Whether a word, or several, stand in it. Nothing stands nowhere.
+    pub(super) fn has(&self, words: &str) -> bool {
+        let sought = plain(words);
+        !sought.is_empty() && (self.text.contains(&sought) || self.joined.contains(&sought))
+    }
 
-fn plain(c: char) -> char {
-    const WIDE: u32 = 0xff01 - 0x21;
-    match c {
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - WIDE).unwrap_or(c),
-        c => c,
+    /// Whether a word has letters of the Latin alphabet and of one that has letters that look the same.
+    pub(super) fn mixes_alphabets(&self) -> bool {
+        let words = self.text.split(|c: char| !c.is_alphabetic());
+        words.into_iter().any(|word| {
+            word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().any(is_of_a_like_alphabet)
+        })
     }
 }
 
-/// Greek, Cyrillic, Armenian, Cherokee, and letters that are made for formulas.
+/// Small letters of one form, each alone: without accents, wide, raised, circled or made for formulas, and one space between
+/// words. Two texts that look the same to a person who does not look for it are the same here.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.nfkd() {
+        if c.is_whitespace() || c == '\u{2800}' {
+            if !plain.is_empty() && !plain.ends_with(' ') {
+                plain.push(' ');
+            }
+        } else if !is_unseen(c) {
+            // There and back: `ß` is `ss`, as its capitals are.
+            let capitals = c.to_lowercase().flat_map(char::to_uppercase);
+            plain.extend(capitals.flat_map(char::to_lowercase));
+        }
+    }
+    plain.truncate(plain.trim_end().len());
+    plain
+}
+
+fn is_line_end(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Controls, joiners, marks of direction, soft hyphens, variations, tags, and what is written on the letter before, but
+/// where scripts write their vowels so.
+fn is_unseen(c: char) -> bool {
+    let is_vowel =
+        || matches!(c, '\u{900}'..='\u{1aaf}' | '\u{1b00}'..='\u{1dbf}' | '\u{a800}'..='\u{abff}');
+    c.is_control()
+        || (is_combining_mark(c) && !is_vowel())
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Letters that are neither Latin nor of a script that is written without spaces, or joined to Latin words, by those who
+/// use it: phonetic ones, Greek, Coptic, Cyrillic, Armenian, Georgian, Cherokee, Lisu and what else is rare.
 fn is_of_a_like_alphabet(c: char) -> bool {
-    matches!(c,
-        '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}' | '\u{1c80}'..='\u{1c8f}' | '\u{1d400}'..='\u{1d7ff}'
-        | '\u{1f00}'..='\u{1fff}' | '\u{2de0}'..='\u{2dff}' | '\u{a640}'..='\u{a69f}')
+    c.is_alphabetic()
+        && !matches!(c,
+            '\0'..='\u{24f}' | '\u{1e00}'..='\u{1eff}'
+            | '\u{590}'..='\u{8ff}' | '\u{900}'..='\u{109f}' | '\u{1100}'..='\u{11ff}'
+            | '\u{1780}'..='\u{18af}' | '\u{3000}'..='\u{9fff}' | '\u{a800}'..='\u{aaff}'
+            | '\u{ac00}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 #[cfg(test)]
@@ -43,20 +89,82 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_sees_is_left_out_and_wide_letters_are_plain_ones() {
-        for written in
-            ["dele\u{200b}te", "del\u{ad}ete", "\u{ff44}elete", "de\u{301}lete", "delete"]
-        {
-            assert_eq!(as_read(written), "delete", "{written:?}");
+    fn what_nobody_sees_is_left_out_and_letters_are_the_plain_ones_that_they_look_like() {
+        for written in [
+            "dele\u{200b}te",
+            "del\u{ad}ete",
+            "\u{ff44}elete",
+            "de\u{301}lete",
+            "delete",
+            "DELETE",
+            "del\0ete",
+            "del\u{1b}ete",
+            "del\u{fff9}ete",
+            "del\u{1d173}ete",
+            "de\u{489}lete",
+            "de\u{20dd}lete",
+            "del\u{2028}ete",
+            "del\nete",
+            "del\r\nete",
+            "del\u{85}ete",
+            "\u{217e}e\u{217c}ete",
+            "\u{1d41d}elete",
+            "\u{24d3}elete",
+        ] {
+            assert!(Read::of(&format!("please {written} it")).has("delete"), "{written:?}");
+            let is_torn = written.chars().any(is_line_end);
+            assert!(
+                is_torn || Read::of("please delete it").has(written),
+                "{written:?} is looked for"
+            );
+        }
+        for (said, sought) in [
+            ("lo\u{308}schen", "l\u{f6}schen"),
+            ("supprim\u{e9}", "supprime\u{301}"),
+            ("xo\u{301}a", "x\u{f3}a"),
+            ("\u{1109}\u{1161}\u{11a8}\u{110c}\u{1166}", "\u{c0ad}\u{c81c}"),
+            ("\u{ff83}\u{ff9e}\u{ff98}\u{ff70}\u{ff84}", "\u{30c7}\u{30ea}\u{30fc}\u{30c8}"),
+            ("STRASSE", "stra\u{df}e"),
+            ("\u{1e9e}", "SS"),
+        ] {
+            assert!(Read::of(said).has(sought) && Read::of(sought).has(said), "{said} {sought}");
         }
     }
 
     #[test]
+    fn between_two_words_stands_one_space_whatever_was_written_there() {
+        for space in
+            ["  ", "\t", "\n", "\r\n", "\u{a0}", "\u{3000}", " \u{200b}", "\u{2028}", " \n "]
+        {
+            assert!(Read::of(&format!("now drop{space}table x")).has("drop table"), "{space:?}");
+            assert!(Read::of("drop table").has(&format!("drop{space}table")), "{space:?}");
+        }
+        let read = Read::of("drop the table");
+        assert!(!read.has("drop table") && !read.has("") && !read.has("\u{200b} "));
+    }
+
+    #[test]
     fn a_word_of_two_alphabets_is_known_and_two_words_of_one_each_are_none() {
-        assert!(mixes_alphabets("please d\u{435}lete it") && mixes_alphabets("\u{1d41d}elete"));
-        assert!(
-            !mixes_alphabets("delete \u{434}\u{43e}\u{43c}")
-                && !mixes_alphabets("caf\u{e9} na\u{ef}ve")
-        );
+        for mixed in [
+            "d\u{435}lete",
+            "dele\u{3c4}e",
+            "d\u{13ac}lete",
+            "\u{a4d3}elete",
+            "d\u{2c89}lete",
+            "\u{1d05}elete",
+        ] {
+            assert!(Read::of(&format!("please {mixed} it")).mixes_alphabets(), "{mixed}");
+        }
+        for plain in [
+            "delete \u{434}\u{43e}\u{43c}",
+            "caf\u{e9} na\u{ef}ve",
+            "\u{142}\u{f3}d\u{17a}",
+            "iPhone\u{3092}",
+            "\u{627}\u{644}API",
+            "\u{e44}\u{e1f}\u{e25}\u{e4c}PDF",
+            "API\u{c758}",
+        ] {
+            assert!(!Read::of(plain).mixes_alphabets(), "{plain}");
+        }
     }
 }

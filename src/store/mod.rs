@@ -71,6 +71,11 @@ pub fn is_there(dir: &std::path::Path) -> bool {
     embedded::is_there(dir)
 }
 
+/// Refuses a data directory that is somebody else's, before anything is written to it or changed.
+pub fn refuse_foreign(dir: &std::path::Path) -> Result<(), OpenError> {
+    embedded::refuse_foreign(dir)
+}
+
 /// Whether some process has the store of a directory open.
 #[cfg(feature = "postgres")]
 pub fn is_held(dir: &std::path::Path) -> bool {

@@ -18,6 +18,7 @@ import pathlib
 import sys
 
 import openai
+import openai.resources.responses  # It is loaded on first use otherwise.
 
 base, framework, workflow, folder, act, words, *options = sys.argv[1:]
 folder = pathlib.Path(folder)

@@ -7,6 +7,7 @@ import json
 import sys
 
 import openai
+import openai.resources.responses  # It is loaded on first use otherwise.
 
 base, act, *rest = sys.argv[1:]
 client = openai.OpenAI(base_url=base + "/v1", api_key="none", max_retries=0)

@@ -181,7 +181,7 @@ fn outgoing(
     let method = method(settings)?;
     let rest = unused(settings, arguments);
     let has_body = settings.body.is_some() || !matches!(method, Method::GET | Method::DELETE);
-    let mut url = located(&settings.url, arguments)?;
+    let mut url = deed::located(&settings.url, arguments)?;
     {
         let mut query = url.query_pairs_mut();
         for (name, value) in &settings.query {
@@ -221,19 +221,6 @@ fn unused(settings: &Settings, arguments: &Map<String, Value>) -> Map<String, Va
     rest.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn located(pattern: &str, arguments: &Map<String, Value>) -> Result<Url, String> {
-    let filled = placeholder::fill(pattern, arguments, placeholder::encode)
-        .map_err(|name| format!("the URL needs the argument `{name}`"))?;
-    let url = Url::parse(&filled).map_err(|error| format!("the URL is wrong: {error}"))?;
-    // `..` would climb out of the path that the file names.
-    let written = filled.split(['?', '#']).next().unwrap_or_default();
-    let climbs = |part: &str| part == "." || part == "..";
-    if pattern != filled && written.split('/').any(climbs) {
-        return Err("`.` and `..` are no values for a URL".into());
-    }
-    Ok(url)
-}
-
 fn headers(
     named: &BTreeMap<String, String>,
     arguments: &Map<String, Value>,
@@ -264,8 +251,10 @@ fn outcome(settings: &Settings, answer: &Incoming, secrets: &[String]) -> Result
     if !answer.status.is_success() {
         let shown = shortened(&scrub.text(&text), SHOWN_CHARS_MAX);
         let status = answer.status.as_u16();
-        // A gateway gave up on the server behind it, which may be at it still.
-        let may_have_happened = matches!(status, 502 | 504);
+        // Somebody between gave up on the server behind, which may be at it still; or it was taken, and it is only what was to
+        // be seen of it that is not there.
+        let gave_up = matches!(status, 408 | 499 | 502 | 504 | 520 | 522 | 524 | 598 | 599);
+        let may_have_happened = gave_up || answer.was_taken;
         let message = format!("the server answered with status {status}: {shown}");
         return Err(fault("tool.status", message, may_have_happened));
     }

@@ -44,6 +44,8 @@ pub(in crate::agents) struct Outgoing {
 #[derive(Debug)]
 pub(in crate::agents) struct Incoming {
     pub(in crate::agents) status: StatusCode,
+    /// Whether somebody before had taken the request, and only sent us on to see what came of it.
+    pub(in crate::agents) was_taken: bool,
     pub(in crate::agents) is_json: bool,
     pub(in crate::agents) body: Vec<u8>,
 }
@@ -131,7 +133,7 @@ impl Web {
         allow: &AllowPrivate,
         bytes_max: usize,
     ) -> Result<Incoming, (Trouble, bool)> {
-        let mut was_heard = false;
+        let (mut was_heard, mut was_taken) = (false, false);
         for hop in 0..=HOPS_MAX {
             if hop > 0 {
                 // What was known when this began is old by now; the connection is made by what is true then.
@@ -151,18 +153,20 @@ impl Web {
             }
             let sent = sending.send().await;
             let response = sent.map_err(|error| of(unless_late(&request.url, trouble(&error))))?;
-            // Many do what a POST asks for, and answer with these.
-            let is_done_by_some = matches!(response.status().as_u16(), 301..=303);
-            let was_taken = was_heard || is_done_by_some && !request.method.is_safe();
-            match redirected(&request, &response).map_err(|trouble| (trouble, was_taken))? {
-                Some(next) => {
-                    // Whoever sends on has read all of it, and who knows what they did: what is not heard there is no
-                    // reason to send it here again. What changes nothing may be asked for as often as one likes.
-                    was_heard |= request.stays || !request.method.is_safe();
-                    request = next;
-                }
-                None => return taken(response, bytes_max).await.map_err(of),
-            }
+            // Whoever sends on has read all of it, and who knows what they did: what is not heard there is no reason to
+            // send it here again, followed or not. What changes nothing may be asked for as often as one likes.
+            let matters = request.stays || !request.method.is_safe();
+            let is_heard = was_heard || matters;
+            let next = redirected(&request, &response).map_err(|trouble| (trouble, is_heard))?;
+            let Some(next) = next else {
+                let mut incoming = taken(response, bytes_max).await.map_err(of)?;
+                incoming.was_taken = was_taken;
+                return Ok(incoming);
+            };
+            was_heard = is_heard;
+            // By this one says that it is done, and where one may look at it.
+            was_taken |= matters && response.status() == StatusCode::SEE_OTHER;
+            request = next;
         }
         Err((Trouble::Redirect(format!("there were more than {HOPS_MAX}")), was_heard))
     }
@@ -248,7 +252,7 @@ async fn taken(mut response: Response, bytes_max: usize) -> Result<Incoming, Tro
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Incoming { status, is_json, body })
+    Ok(Incoming { status, was_taken: false, is_json, body })
 }
 
 /// Whose fault it was, told without the URL: its query may carry secrets.

@@ -25,6 +25,8 @@ use crate::failpoint;
 use crate::store::beside::{self, Beside};
 use crate::store::config::{OpenError, StoreConfig};
 
+/// What every format begins with.
+const OURS: &str = "holdpoint store ";
 /// The format of the directory: layout, keys and records together.
 const FORMAT: &str = "holdpoint store 3";
 /// The format before it, in which nothing is packed. Its records are read as they are, and those that are written
@@ -89,6 +91,7 @@ impl Directory {
     pub(super) fn take(config: &StoreConfig) -> Result<Self, OpenError> {
         let StoreConfig { dir: path, reserve_bytes, is_only_looked_at, .. } = config;
         let fail = |source| OpenError::of(path, source);
+        refuse_foreign(path)?;
         fs::create_dir_all(path).map_err(fail)?;
         let lock = lock(path)?;
         let beside = lies_beside(path);
@@ -208,6 +211,33 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+/// Refuses what is somebody else's, before anything is written to it or changed.
+pub(in crate::store) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
+    let dir = || path.to_path_buf();
+    if path.as_os_str().is_empty() {
+        return Err(OpenError::Unnamed);
+    }
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => {}
+        Ok(_) => return Err(OpenError::NoDirectory { path: dir() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(OpenError::of(path, error)),
+    }
+    let is_empty = || is_empty(path).map_err(|source| OpenError::of(path, source));
+    let has_sled = || path.join("store").join("db").exists();
+    match fs::read(path.join("format")) {
+        Ok(bytes) if bytes.starts_with(OURS.as_bytes()) || has_sled() => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(OpenError::of(&path.join("format"), error))
+        }
+        Err(_) if beside::said(path).is_some() || is_empty()? => Ok(()),
+        Err(_) if has_sled() => {
+            Err(OpenError::Damaged { dir: dir(), what: "`format` is missing".into() })
+        }
+        Ok(_) | Err(_) => Err(OpenError::Foreign { dir: dir() }),
     }
 }
 

@@ -67,7 +67,9 @@ use crate::store::embedded::database::Database;
 use crate::store::embedded::directory::Directory;
 #[cfg(feature = "postgres")]
 pub(super) use crate::store::embedded::directory::{is_held, moved_to};
-pub(super) use crate::store::embedded::directory::{is_older, is_there, is_whole, lies_beside};
+pub(super) use crate::store::embedded::directory::{
+    is_older, is_there, is_whole, lies_beside, refuse_foreign,
+};
 use crate::store::embedded::group::Written;
 use crate::store::embedded::head_cache::HeadCache;
 use crate::store::embedded::health::Health;

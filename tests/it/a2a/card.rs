@@ -2,8 +2,6 @@
 //! callers with a key get, on every binding.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use holdpoint::wire::lf::GetExtendedAgentCardRequest;
 use holdpoint::wire::lf::a2a_service_client::A2aServiceClient;
@@ -15,18 +13,14 @@ use tonic_types::StatusExt as _;
 
 use crate::a2a::calls::Agent;
 use crate::a2a::key_of;
+use crate::support::python;
 use crate::support::server::{Server, Setup};
 
 const CARD: &str = "/a2a/approve_and_send/.well-known/agent-card.json";
 
 /// What the client says of signed cards.
 fn client(rest: &[&str]) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let python = root.join("target/clients/venv/bin/python");
-    assert!(python.exists(), "run tests/clients/install.sh first");
-    let ended =
-        Command::new(python).arg(root.join("tests/clients/a2a_card.py")).args(rest).output();
-    let ended = ended.unwrap();
+    let ended = python::act("venv", "a2a_card.py").args(rest).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     String::from_utf8(ended.stdout).unwrap()
 }

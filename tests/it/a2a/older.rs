@@ -1,8 +1,7 @@
 //! A2A 0.3: the older protocol on three bindings, behind its switch, with the SDK of its time.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use holdpoint::wire::older as pb;
 use holdpoint::wire::older::a2a_service_client::A2aServiceClient;
@@ -13,6 +12,7 @@ use tonic_types::StatusExt as _;
 
 use crate::a2a::calls::{Agent, coded};
 use crate::a2a::sdk::{line, told};
+use crate::support::python;
 use crate::support::server::{Server, Setup};
 
 fn message(id: &str, text: &str, task: &Value) -> Value {
@@ -77,16 +77,12 @@ fn an_older_client_pauses_and_resumes_across_a_kill() {
 
 /// One act of the SDK of that time, with the root's agent.
 fn act(server: &Server, binding: &str, rest: &[&str]) -> Child {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let python = root.join("target/clients/a2a-03/bin/python");
-    assert!(python.exists(), "run tests/clients/install.sh first");
     // Whoever speaks gRPC reads the card that names it.
     let base = match binding {
         "GRPC" => format!("{}/a2a/grpc", server.url()),
         _ => server.url(),
     };
-    Command::new(python)
-        .arg(root.join("tests/clients/a2a_client_03.py"))
+    python::act("a2a-03", "a2a_client_03.py")
         .args([&base, binding])
         .args(rest)
         .stdout(Stdio::piped())

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::python;
 use crate::support::server::{Server, Setup};
 
 /// The binding is left to the other SDK, which takes the first of the card.
@@ -32,12 +33,9 @@ pub(crate) fn act_at(server: &Server, agent: &str, binding: &str, rest: &[&str])
         node.arg(root.join("tests/clients/a2a_client.mjs")).arg(sdk).arg(base).args(rest);
         return node.stdout(Stdio::piped()).spawn().unwrap();
     }
-    let python = root.join("target/clients/venv/bin/python");
-    assert!(python.exists(), "run tests/clients/install.sh first");
     // Whoever speaks gRPC reads the card that names it.
     let base = if binding == "GRPC" { format!("{base}/grpc") } else { base };
-    Command::new(python)
-        .arg(root.join("tests/clients/a2a_client.py"))
+    python::act("venv", "a2a_client.py")
         .args([&base, binding])
         .args(rest)
         .stdout(Stdio::piped())
@@ -94,12 +92,8 @@ fn googles_agent_development_kit_takes_the_card_asks_and_answers() {
     let here = TempDir::new().unwrap();
     for older in ["false", "true"] {
         let server = Setup::new(here.path()).arg("--a2a-v03").arg(older).start();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let python = root.join("target/clients/adk/bin/python");
-        assert!(python.exists(), "run tests/clients/install.sh first");
         let card = format!("{}/a2a/approve_and_send/.well-known/agent-card.json", server.url());
-        let ended = Command::new(python)
-            .arg(root.join("tests/clients/adk_client.py"))
+        let ended = python::act("adk", "adk_client.py")
             .args([card.as_str(), "Tell Ada.", "approve"])
             .output()
             .unwrap();

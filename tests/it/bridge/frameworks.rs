@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::python;
 use crate::support::server::{Server, forget_settings};
 
 /// Whose client.
@@ -63,8 +64,8 @@ impl User {
             command.arg(self.folder.path()).args([act, words]);
             command
         } else {
-            let mut command = Command::new(sdks.join("venv/bin/python"));
-            command.arg(root.join("tests/clients/framework_client.py")).arg(server.url());
+            let mut command = python::act("frameworks/venv", "framework_client.py");
+            command.arg(server.url());
             command.arg(self.framework.word()).arg(self.workflow);
             command.arg(self.folder.path()).args([act, words]);
             command

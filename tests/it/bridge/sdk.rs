@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::python;
 use crate::support::server::{Server, forget_settings};
 
 const PARTY: &str = "Plan a party for 30 people";
@@ -30,11 +31,7 @@ impl Sdk {
         let folder = root.join("target/clients/openai");
         assert!(folder.exists(), "run tests/clients/install.sh first");
         let mut command = match self {
-            Self::Python => {
-                let mut command = Command::new(folder.join("venv/bin/python"));
-                command.arg(root.join("tests/clients/openai_client.py"));
-                command
-            }
+            Self::Python => python::act("openai/venv", "openai_client.py"),
             Self::JavaScript => {
                 let mut command = Command::new("node");
                 command.arg(root.join("tests/clients/openai_client.mjs")).arg(folder);

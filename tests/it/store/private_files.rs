@@ -75,3 +75,83 @@ fn keys_and_exports_are_their_owners_alone() {
     assert_eq!(here(&["import", "out.jsonl", "--data", "again"]).code, 0);
     assert_eq!(open_to_others(&root.path().join("again")), Vec::<String>::new());
 }
+
+/// Every file below a directory, with its mode and what is in it.
+fn picture(path: &Path) -> Vec<(String, u32, Vec<u8>)> {
+    let about = fs::symlink_metadata(path).unwrap();
+    let bytes = if about.is_file() { fs::read(path).unwrap() } else { Vec::new() };
+    let mut seen = vec![(path.display().to_string(), about.permissions().mode(), bytes)];
+    if about.is_dir() {
+        let mut below: Vec<_> = fs::read_dir(path).unwrap().map(|it| it.unwrap().path()).collect();
+        below.sort();
+        seen.extend(below.iter().flat_map(|path| picture(path)));
+    }
+    seen
+}
+
+#[test]
+fn what_is_somebody_elses_is_refused_and_left_as_it_is_by_every_command() {
+    let root = TempDir::new().unwrap();
+    let theirs = root.path().join("theirs");
+    fs::create_dir_all(theirs.join("deep/er")).unwrap();
+    fs::write(theirs.join("deep/er/id_rsa.pub"), "ssh-rsa").unwrap();
+    fs::write(theirs.join("format"), "A4").unwrap();
+    fs::write(root.path().join("passwd"), "root").unwrap();
+    expose(&theirs);
+    expose(&root.path().join("passwd"));
+    let own = holdpoint(root.path(), &["run", "approve_and_send", "x", "--data", "own"], "");
+    assert_eq!(own.code, 4, "{own:?}");
+    let exported = holdpoint(root.path(), &["export", "export.jsonl", "--data", "own"], "");
+    assert_eq!(exported.code, 0, "{exported:?}");
+    for data in ["theirs", "theirs/deep", "passwd"] {
+        let before = picture(root.path());
+        for words in [
+            &["serve", "--listen", "127.0.0.1:0"][..],
+            &["dev", "--listen", "127.0.0.1:0"],
+            &["run", "approve_and_send", "x"],
+            &["chat", "approve_and_send"],
+            &["halt", "--all", "--reason", "x"],
+            &["release"],
+            &["inbox"],
+            &["runs"],
+            &["sessions"],
+            &["audit"],
+            &["doctor"],
+            &["verify"],
+            &["export", "-"],
+            &["import", "export.jsonl"],
+            &["prune", "--older-than", "1d"],
+            &["keys", "add", "ada"],
+            &["keys", "remove", "ada"],
+        ] {
+            let words: Vec<_> = words.iter().copied().chain(["--data", data]).collect();
+            let told = holdpoint(root.path(), &words, "");
+            assert!(told.code != 0, "{words:?}: {told:?}");
+            let said = format!("{}{}", told.out, told.err);
+            assert!(said.contains(data), "it is named: {words:?}: {told:?}");
+            assert_eq!(picture(root.path()), before, "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn k7_where_the_keys_of_a_directory_are_gone_nobody_is_let_in_without_one() {
+    let root = TempDir::new().unwrap();
+    let made = holdpoint(root.path(), &["keys", "add", "ada", "--data", "data"], "");
+    assert_eq!(made.code, 0, "{made:?}");
+    drop(Setup::new(root.path()).start());
+    let keys = root.path().join("data/keys.toml");
+    let kept = fs::read(&keys).unwrap();
+    for lost in [Some(""), Some("[[keys]"), None] {
+        match lost {
+            Some(text) => fs::write(&keys, text).unwrap(),
+            None => fs::remove_file(&keys).unwrap(),
+        }
+        let setup = Setup::new(root.path());
+        assert!(setup.try_start().is_err(), "{lost:?}");
+        let told = setup.told();
+        assert!(told.contains("keys.toml"), "{lost:?}: {told}");
+    }
+    fs::write(&keys, kept).unwrap();
+    drop(Setup::new(root.path()).start());
+}

@@ -18,6 +18,7 @@ pub(crate) mod pair;
 pub(crate) mod plays;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
+pub(crate) mod python;
 pub(crate) mod workflows;
 
 use std::sync::Arc;

@@ -43,7 +43,7 @@ fn a_type_is_told_by_its_title_and_the_inbox_is_narrowed_to_it() {
     let shown = holdpoint(here, &["inbox", "1"], "");
     assert!(shown.out.contains("where asks: Where shall it go? (clarification)"), "{shown:?}");
     let other = holdpoint(here, &["inbox", "--type", "speed"], "");
-    assert!(other.out.contains("nothing waits"), "{other:?}");
+    assert!(other.out.contains("nothing of that kind waits"), "{other:?}");
 }
 
 #[test]
@@ -233,4 +233,86 @@ fn a_run_that_is_left_standing_where_no_server_works_is_taken_up_again_by_resume
     assert_eq!(holdpoint(here, &["halt", "--release", "all"], "").code, 0);
     let resumed = holdpoint(here, &["resume", &run], "");
     assert!(resumed.code == 0 && resumed.out.contains("Thank you."), "{resumed:?}");
+}
+
+#[test]
+fn an_option_that_a_script_has_lost_widens_nothing_and_a_number_that_shows_nothing_is_none() {
+    let root = tempdir().unwrap();
+    let here = root.path();
+    let run = waiting(here);
+    for words in [
+        &["inbox", "--to", ""][..],
+        &["inbox", "--session="],
+        &["inbox", "--type", ""],
+        &["audit", "--run", ""],
+        &["audit", "--principal", ""],
+        &["fork", &run, "--checkpoint", ""],
+        &["run", "shipping", "A parcel.", "--key", ""],
+        &["inbox", "--data", ""],
+        &["runs", "--workflows", ""],
+        &["inbox", "--limit", "0"],
+        &["runs", "--limit", "-1"],
+        &["receipt", &run, "1", "--leaf", "zz"],
+    ] {
+        let told = holdpoint(here, words, "");
+        let flag = words.iter().find(|word| word.starts_with("--")).unwrap().trim_end_matches('=');
+        assert!(told.code == 2 && told.err.contains(flag), "{words:?}: {told:?}");
+        assert!(!told.err.contains("-- -"), "{words:?}: {told:?}");
+    }
+    let narrowed = holdpoint(here, &["inbox", "--workflow", "nope"], "");
+    assert!(narrowed.out.contains("nothing of that kind waits"), "{narrowed:?}");
+    assert_eq!(holdpoint(here, &["graph", "nope"], "").code, 5);
+    assert_eq!(holdpoint(here, &["export", "q", "--run", "nope"], "").code, 5);
+}
+
+#[test]
+fn what_is_not_understood_is_told_as_json_where_that_is_wanted() {
+    let root = tempdir().unwrap();
+    for words in [
+        &["inbox", "--bogus", "--json"][..],
+        &["--json", "bogus"],
+        &["runs", "--limit", "x", "--json"],
+    ] {
+        let told = holdpoint(root.path(), words, "");
+        let error = serde_json::from_str::<serde_json::Value>(told.err.trim());
+        let error = error.unwrap_or_else(|error| panic!("{words:?}: {error}: {told:?}"));
+        assert_eq!((told.code, error["error"]["exit_code"].as_i64()), (2, Some(2)), "{words:?}");
+    }
+    let text = holdpoint(root.path(), &["run", "approve_and_send", "--", "--json", "--bogus"], "");
+    assert!(text.err.starts_with("error:"), "words behind `--` are words: {text:?}");
+}
+
+#[test]
+fn a_setting_of_the_wrong_kind_is_named() {
+    let root = tempdir().unwrap();
+    for (line, says) in [
+        ("drain_seconds = -1", "`drain_seconds`"),
+        ("drain_seconds = 1.5", "`drain_seconds`"),
+        ("drain_seconds = []", "`drain_seconds`"),
+        ("listen = 5", "`listen`"),
+    ] {
+        fs::write(root.path().join("holdpoint.toml"), format!("# mine\n{line}\n")).unwrap();
+        let told = holdpoint(root.path(), &["inbox"], "");
+        assert!(told.code == 2 && told.err.contains(says), "{line}: {told:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_frozen_is_told_as_one_that_does_not_answer() {
+    let root = tempdir().unwrap();
+    let server = Setup::new(root.path()).start();
+    server.freeze();
+    let told = holdpoint(root.path(), &["inbox", "--server", &server.url()], "");
+    server.thaw();
+    assert!(told.code == 7 && told.err.contains("the server did not answer"), "{told:?}");
+    assert!(told.err.contains("holdpoint health"), "{told:?}");
+}
+
+#[test]
+fn json_that_says_one_thing_twice_begins_nothing() {
+    let root = tempdir().unwrap();
+    let twice = ["run", "approve_and_send", "--input-json", r#"{"a": 1, "a": 2}"#];
+    let told = holdpoint(root.path(), &twice, "");
+    assert!(told.code == 2 && told.err.contains("twice"), "{told:?}");
+    assert!(!root.path().join("holdpoint-data").exists());
 }

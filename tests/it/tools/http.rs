@@ -262,7 +262,8 @@ async fn k3_an_approved_call_is_sent_as_it_was_approved_and_nowhere_else() {
     let (away, home) = (at(&server, "/away"), at(&server, "/home"));
     let nothing = json!({"amount": 1});
     let refused = send(&away, &approved(&away, nothing.clone())).await;
-    assert_eq!(refused, Err(("tool.redirect".to_owned(), false)), "a redirect to another host");
+    // Whoever sent it on has read it, and who knows what they did.
+    assert_eq!(refused, Err(("tool.redirect".to_owned(), true)), "a redirect to another host");
     assert_eq!(other.seen().len(), 0);
     assert_eq!(send(&home, &approved(&home, nothing.clone())).await, Ok(json!("sent")));
     let looks = workflow("pure", &away);
@@ -281,6 +282,8 @@ async fn whatever_comes_back_is_bounded_and_named() {
         ("/json", raw(200, "application/json; charset=utf-8", b"{\"a\": ")),
         ("/no", raw(409, "text/plain", "ä".repeat(2000).as_bytes())),
         ("/gateway", raw(504, "text/plain", b"")),
+        ("/gave-up", raw(524, "text/plain", b"")),
+        ("/late", raw(408, "text/plain", b"")),
         ("/text", raw(200, "text/plain", b"plain")),
         ("/nothing", raw(204, "application/json", b"")),
         ("/nowhere", Answer::Json(json!({"b": 1}))),
@@ -294,6 +297,8 @@ async fn whatever_comes_back_is_bounded_and_named() {
         (plain("/json"), "tool.bad_json", false),
         (plain("/no"), "tool.status", false),
         (plain("/gateway"), "tool.status", true),
+        (plain("/gave-up"), "tool.status", true),
+        (plain("/late"), "tool.status", true),
         (at("/nowhere"), "tool.no_result", false),
         (json!({"url": "http://127.0.0.1:9/", "allow_private": true}), "tool.unreachable", false),
     ] {
@@ -423,6 +428,49 @@ async fn e9_a_call_that_was_sent_on_and_is_stopped_there_may_have_happened() {
     let settings = json!({"method": "POST", "url": server.url("/pay"), "allow_private": true});
     let refused = call(&settings, json!({})).await.unwrap_err();
     assert!(refused.may_have_happened && refused.failure.code == "tool.redirect", "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_somebody_took_and_sent_on_to_nothing_may_have_happened() {
+    let away = "http://other.example/x";
+    for (method, status, place, code) in [
+        // It was taken, and what was to be seen of it is not there.
+        ("POST", 303, "/gone", "tool.status"),
+        ("DELETE", 303, "/broken", "tool.status"),
+        // Not followed: whoever said so has read the call all the same.
+        ("GET", 302, away, "tool.redirect"),
+        ("GET", 307, away, "tool.redirect"),
+        ("POST", 307, away, "tool.redirect"),
+        ("POST", 308, "ftp://files.example/x", "tool.redirect"),
+        ("PUT", 307, "", "tool.redirect"),
+    ] {
+        let there = if place.is_empty() { vec![] } else { vec![("location", place.to_owned())] };
+        let server = ToolServer::start([
+            ("/pay", Answer::Raw(status, there, Vec::new())),
+            ("/gone", Answer::Raw(404, vec![], Vec::new())),
+            ("/broken", Answer::Raw(500, vec![], Vec::new())),
+        ])
+        .await;
+        let settings = json!({"method": method, "url": server.url("/pay"), "allow_private": true});
+        let refused = call(&settings, json!({})).await.unwrap_err();
+        let what = format!("{method} {status} {place}: {refused:?}");
+        assert_eq!(
+            (refused.failure.code.as_str(), refused.may_have_happened),
+            (code, true),
+            "{what}"
+        );
+        // What changes nothing may be asked for again.
+        let call = ToolCall::new("c1", "t", json!({}));
+        let looked = registry().call(&workflow("pure", &settings), &call, "run_1/1/c1").await;
+        let is_get = method == "GET" && place == away;
+        assert!(!is_get || !looked.unwrap_err().may_have_happened, "{what}");
+    }
+    // Sent on, and then told no by the one whom it was for: that is a no.
+    let on = Answer::Raw(307, vec![("location", "/no".to_owned())], Vec::new());
+    let no = Answer::Raw(409, vec![], Vec::new());
+    let server = ToolServer::start([("/pay", on), ("/no", no)]).await;
+    let settings = json!({"method": "POST", "url": server.url("/pay"), "allow_private": true});
+    assert!(!call(&settings, json!({})).await.unwrap_err().may_have_happened);
 }
 
 #[tokio::test]
