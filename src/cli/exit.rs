@@ -314,6 +314,7 @@ impl From<AppError> for Trouble {
 impl From<ConfigError> for Trouble {
     fn from(error: ConfigError) -> Self {
         Self::new(Exit::Usage, chain(&error))
+            .hint("`holdpoint serve --help` says what each setting takes")
     }
 }
 

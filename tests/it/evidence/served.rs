@@ -245,7 +245,7 @@ async fn a_run_that_is_not_there_is_not_exported() {
     let unknown = format!("run_{}", "0".repeat(26));
     for (run, why) in [(unknown.as_str(), "there is no run"), ("nonsense", "is no run")] {
         let told = command(root.path(), &["export", file.to_str().unwrap(), "--run", run]);
-        assert!(told.code == 1 && told.err.contains(why), "{}", told.err);
+        assert!(told.code == 5 && told.err.contains(why), "{}", told.err);
         assert!(!file.exists(), "nothing is left behind");
     }
     let log = command(root.path(), &["audit", "--store"]);

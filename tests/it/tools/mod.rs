@@ -3,3 +3,4 @@
 pub(crate) mod http;
 pub(crate) mod mcp;
 mod places;
+mod sent_on;
