@@ -106,9 +106,13 @@ fn workflows_finding(config: &Config) -> Finding {
 fn keys_finding(config: &Config) -> Finding {
     if let Some(place) = keyring::left_for(config) {
         let path = config.keys_path();
+        let whose = if path.exists() {
+            format!("those in `{}` count no more: ", path.display())
+        } else {
+            String::new()
+        };
         let detail = format!(
-            "those in `{}` count no more: the store is in the database at {place}, and its keys with it; `--store` has them",
-            path.display()
+            "{whose}the store is in the database at {place}, and its keys with it; `--store` has them"
         );
         return Finding { subject: "keys".into(), is_ok: true, detail };
     }

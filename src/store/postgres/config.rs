@@ -91,7 +91,16 @@ impl PostgresConfig {
         }
         let (roots, only_looks) = (ours.roots, false);
         let (slots, histories) = (None, None);
-        Ok(Self { server, durability, roots, only_looks, has_percent, slots, histories })
+        let config = Self { server, durability, roots, only_looks, has_percent, slots, histories };
+        // Two names are two machines: as one that was meant to be another it would ask for a standby that nobody has.
+        let names = config.names();
+        let is_repeated = |at: usize| names[..at].contains(&names[at]);
+        match (1..names.len()).find(|at| is_repeated(*at)) {
+            Some(at) => {
+                Err(bad(format!("the host `{}` is named twice; name each once", names[at])))
+            }
+            None => Ok(config),
+        }
     }
 
     /// The same for a server that tries again and again to open its store: what the database has not answered of an opening
@@ -201,6 +210,13 @@ mod tests {
         assert!(!format!("{config:?}").contains("ss:"), "{config:?}");
         let one = PostgresConfig::new("postgresql://ann@one/db").expect("it is one");
         assert_eq!((one.durability, one.place()), (Durability::Single, "one:5432/db".into()));
+        for twice in ["postgres://ann@one,one:5432/db", "postgres://ann@one:5433,two,one:5433/db"] {
+            let refused = PostgresConfig::new(twice)
+                .expect_err("one of them was meant to be another")
+                .to_string();
+            assert!(refused.contains("`one:543") && refused.contains("named twice"), "{refused}");
+        }
+        assert!(PostgresConfig::new("postgres://ann@one:5433,one:5434/db").is_ok());
         let told = PostgresConfig::new("postgres://ann@one,two/db?durability=single");
         assert_eq!(told.expect("it is one").durability, Durability::Single);
     }
