@@ -18,8 +18,10 @@ use crate::wire::v1::orchestrator_client::OrchestratorClient;
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// A server that does not answer the dial in this time is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection that went dead is noticed in the length of two pings.
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// How long a server may say nothing before it is asked whether it is there.
+const SILENCE: Duration = Duration::from_secs(5);
+/// What it has to say so: more than a machine takes that does much else.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Speaks `holdpoint.v1.Orchestrator`.
 pub type Client = OrchestratorClient<InterceptedService<Channel, Bearer>>;
@@ -69,7 +71,7 @@ pub(super) fn endpoint(url: &str) -> Result<Endpoint, AppError> {
     let endpoint =
         Endpoint::from_shared(url.to_owned()).map_err(|source| unreachable(url, source))?;
     let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
-    Ok(endpoint.http2_keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE))
+    Ok(endpoint.http2_keep_alive_interval(SILENCE).keep_alive_timeout(PATIENCE))
 }
 
 fn unreachable(url: &str, source: tonic::transport::Error) -> AppError {

@@ -194,11 +194,13 @@ pub(super) fn agents(
     world: &Wiring,
     listen: Option<SocketAddr>,
 ) -> Result<a2a::Settings, AppError> {
-    // A name that is nobody's would leave out without a word what was meant.
-    let named = config.a2a_root.iter().chain(&config.a2a_no_resume);
-    let unknown = |name: &&String| world.engine.library().get(name).is_none();
-    if let Some(name) = named.into_iter().find(unknown) {
-        return Err(AppError::UnknownWorkflow(name.clone()));
+    let is_unknown = |name: &&String| world.engine.library().get(name).is_none();
+    if let Some(root) = config.a2a_root.as_ref().filter(is_unknown) {
+        return Err(AppError::UnknownWorkflow(root.clone()));
+    }
+    // Its file may be broken today and mended tomorrow: the others are served meanwhile.
+    for name in config.a2a_no_resume.iter().filter(is_unknown) {
+        tracing::warn!(workflow = name, "`a2a_no_resume` names a workflow that is not here");
     }
     Ok(a2a::Settings {
         root: config.a2a_root.clone(),
