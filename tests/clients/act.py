@@ -67,6 +67,8 @@ def act(caller, script):
     import threading
 
     letter, streams, _, _ = socket.recv_fds(caller, LETTER_BYTES, 3)
+    while not letter.endswith(b"\n"):
+        letter += caller.recv(LETTER_BYTES)
     letter = json.loads(letter)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -147,7 +149,7 @@ def main():
             fcntl.flock(lock, fcntl.LOCK_EX)
             caller = reached(path) or started(path, script, names)
     letter = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
-    socket.send_fds(caller, [json.dumps(letter).encode()], [0, 1, 2])
+    socket.send_fds(caller, [json.dumps(letter).encode() + b"\n"], [0, 1, 2])
     try:
         code = caller.recv(1)
     except ConnectionResetError:
