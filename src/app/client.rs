@@ -12,6 +12,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 use crate::app::AppError;
+use crate::app::config::masked;
 use crate::wire::v1::orchestrator_client::OrchestratorClient;
 
 /// A whole conversation comes in one message; the kernel's bound on it fits well into this.
@@ -66,7 +67,7 @@ pub fn over(channel: Channel, bearer: Bearer) -> Client {
 /// How a server at `url` is spoken to.
 pub(super) fn endpoint(url: &str) -> Result<Endpoint, AppError> {
     if url.starts_with("https://") {
-        return Err(AppError::NoTls(url.into()));
+        return Err(AppError::NoTls(masked(url)));
     }
     let endpoint =
         Endpoint::from_shared(url.to_owned()).map_err(|source| unreachable(url, source))?;
@@ -75,7 +76,7 @@ pub(super) fn endpoint(url: &str) -> Result<Endpoint, AppError> {
 }
 
 fn unreachable(url: &str, source: tonic::transport::Error) -> AppError {
-    AppError::Unreachable { server: url.into(), source: Box::new(source) }
+    AppError::Unreachable { server: masked(url), source: Box::new(source) }
 }
 
 /// Dials the server at `url`.

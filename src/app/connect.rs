@@ -9,6 +9,7 @@ use tower::service_fn;
 
 use crate::app::attach::{End, Followed, Way};
 use crate::app::client::{self, Client};
+use crate::app::config::masked;
 use crate::app::{AppError, Config, store};
 use crate::engine::Reach;
 use crate::kernel::Principal;
@@ -71,7 +72,7 @@ pub async fn connect(
     let at_hand = || store::at_hand(config, reach);
     if let Some(server) = config.server.clone().or_else(at_hand) {
         let client = client::dial(&server, bearer).await?;
-        return Ok(Connection { client, embedded: false, place: server, way: None });
+        return Ok(Connection { client, embedded: false, place: masked(&server), way: None });
     }
     store::refuse_shared(config, reach)?;
     let way = Arc::new(Way::new(config.clone(), reach, followed));

@@ -150,10 +150,11 @@ impl Layers<'_> {
     ) -> Result<Option<T>, ConfigError> {
         let Some((value, origin)) = self.find(name) else { return Ok(None) };
         let file = self.file.map(|(path, _)| path.as_path());
-        match parse(&value) {
-            Some(parsed) => Ok(Some(parsed)),
-            None => Err(ConfigError::Bad { place: place(name, origin, file), value, expected }),
+        if let Some(parsed) = parse(&value) {
+            return Ok(Some(parsed));
         }
+        let (place, value) = (place(name, origin, file), without_secrets(&value));
+        Err(ConfigError::Bad { place, value, expected })
     }
 
     pub(super) fn parsed<T>(
@@ -203,6 +204,17 @@ pub(crate) fn masked(address: &str) -> String {
 /// An address that others made up, with nothing in it that may be a secret: whatever it says of itself behind `?`.
 pub(super) fn masked_whole(address: &str) -> String {
     masked_where(address, |_| true)
+}
+
+/// What was said where something else was expected: an address may have a password in it, whether it is one or not.
+fn without_secrets(text: &str) -> String {
+    if text.contains("://") {
+        return masked_whole(text);
+    }
+    match text.rsplit_once('@') {
+        Some((_, host)) => format!("********@{host}"),
+        None => text.to_owned(),
+    }
 }
 
 fn masked_where(address: &str, is_secret: impl Fn(&str) -> bool) -> String {

@@ -317,7 +317,7 @@ impl AppError {
                     .into(),
             ),
             Self::OwnKeysGone(_) => Some(
-                "put the file back, or make a key with `holdpoint keys add NAME`. `holdpoint audit --store` says when they went"
+                "put the file back, or make a key with `holdpoint keys add NAME`. `holdpoint audit --store` says which there were"
                     .into(),
             ),
             Self::NoKeys { in_store: true, .. } => Some(

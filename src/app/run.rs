@@ -116,7 +116,7 @@ async fn begun(
 }
 
 /// Whether anybody can be let in with these keys, and nobody who should not be.
-fn admits(config: &Config, keys: Option<&Keys>) -> Result<(), AppError> {
+pub(super) fn admits(config: &Config, keys: Option<&Keys>) -> Result<(), AppError> {
     if keys.is_none() && !config.listen.ip().is_loopback() {
         return Err(AppError::NoKeys { listen: config.listen, in_store: config.shares_keys() });
     }

@@ -12,9 +12,10 @@ use crate::agents::Registry;
 use crate::api::pages::Render;
 use crate::app::clock::{SharedClock, SystemClock};
 use crate::app::folder::Folder;
+use crate::app::keys::Keys;
 use crate::app::notifier::Post;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, brake, keyring, offline, people, policy, private, signer};
+use crate::app::{AppError, Config, brake, keyring, offline, people, policy, private, run, signer};
 use crate::engine::{Engine, EngineError, Library, Reach};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Tools, keep_time};
@@ -49,6 +50,12 @@ impl Outward {
     }
 }
 
+/// Whether a server may be started on this directory with the keys that it has.
+async fn admitted(config: &Config, store: &Store) -> Result<(), AppError> {
+    let keys = keyring::at_the_door(config, &*store.journal()).await?;
+    run::admits(config, keys.as_ref())
+}
+
 impl Wiring {
     /// Opens the data directory, loads the workflows, and sets as much of the engine going as `reach`
     /// says: where one only looks, nothing (E8).
@@ -71,9 +78,21 @@ impl Wiring {
                     Err(error) if !is_named => return Err(error.into()),
                     Err(_) => {}
                 }
+                if !is_named {
+                    Keys::for_server(config)?;
+                }
                 heed_file_sizes();
             }
-            crate::app::store::open(config, reach).await?
+            let store = crate::app::store::open(config, reach).await?;
+            // A start that is refused has taken nothing up.
+            if reach == Reach::Everything
+                && !is_named
+                && let Err(error) = admitted(config, &store).await
+            {
+                store.journal().close().await;
+                return Err(error);
+            }
+            store
         };
         Self::wired(config, reach, (store, outward)).await
     }

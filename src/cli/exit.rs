@@ -141,6 +141,14 @@ impl Trouble {
         })
     }
 
+    /// The same, where a server was named: which of them did not answer.
+    #[must_use]
+    pub(super) fn of_server(mut self, server: &str) -> Self {
+        self.message =
+            self.message.replacen(UNANSWERED, &format!("the server at {server} did not answer"), 1);
+        self
+    }
+
     /// The same, where a key was shown: that it is missing would be no help.
     #[must_use]
     pub(super) fn with_key(mut self) -> Self {
@@ -226,14 +234,16 @@ impl From<Status> for Trouble {
 impl Trouble {
     /// The server said nothing: it is frozen, cut off, gone, or none of ours.
     fn unanswered(status: &Status) -> Self {
-        let message =
-            format!("the server did not answer: {}", chain(status.source().unwrap_or(status)));
+        let message = format!("{UNANSWERED}: {}", chain(status.source().unwrap_or(status)));
         Self::new(Exit::Unreachable, message).hint(
             "`holdpoint health` asks how it is, and `holdpoint doctor` where commands reach it; whether it took this is not \
              known, and an answer that is given again is never applied twice",
         )
     }
 }
+
+/// What is said of a server that says nothing.
+const UNANSWERED: &str = "the server did not answer";
 
 /// The server's calls, and what whoever typed a command types instead.
 const COMMANDS: [(&str, &str); 16] = [

@@ -77,6 +77,7 @@ use clap::FromArgMatches as _;
 use clap::error::{ContextKind, ContextValue};
 
 use crate::app::config::Origin;
+use crate::app::config::masked;
 use crate::app::{self, Config, Connection, Followed, Reach};
 
 use addresses::Addresses;
@@ -257,6 +258,11 @@ fn run(cli: Cli, term: Term) -> Result<Exit, Trouble> {
     // Whatever still runs is safe to drop: what counts is in the journal.
     runtime.shutdown_background();
     let ended = ended.map_err(|trouble| trouble.at(&ctx.again()));
+    let server = ctx.config.server.as_deref().map(masked);
+    let ended = ended.map_err(|trouble| match &server {
+        Some(server) => trouble.of_server(server),
+        None => trouble,
+    });
     ended.map_err(|trouble| if ctx.config.api_key.is_some() { trouble.with_key() } else { trouble })
 }
 

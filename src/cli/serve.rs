@@ -6,6 +6,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::app::config::masked;
 use crate::app::keys::Keys;
 use crate::app::probe;
 use crate::app::{self, Config};
@@ -102,7 +103,8 @@ pub(super) fn ready(ctx: &Ctx, address: SocketAddr) {
     };
     drop(ctx.term.line(&text));
     if !ctx.json {
-        let try_it = try_it(address, ctx.config.public_url.as_deref());
+        let public = ctx.config.public_url.as_deref().map(masked);
+        let try_it = try_it(address, public.as_deref());
         ctx.term.note(&ctx.term.paint_error.dim(&try_it));
     }
 }

@@ -77,7 +77,7 @@ fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
             // As it is written, too: of what nobody sees no word is left, and somebody may look for just that.
             let stands = |word: &&String| read.has(word) || lower.contains(&word.to_lowercase());
             let found = list.iter().find(stands).map(|found| format!("high-risk word `{found}`"));
-            found.or_else(|| read.mixes_alphabets().then(|| MIXED.to_owned()))
+            found.or_else(|| read.mixes_alphabets.then(|| MIXED.to_owned()))
         }
         Condition::Environment(list) => environment(list, run),
         Condition::Uncertain => doubted(run, wish, &[], &[LANGUAGE.to_owned()]),
@@ -142,10 +142,32 @@ fn looks_at_the_run(condition: &Condition, wish: Wish<'_>) -> bool {
 fn words(run: &Run, wish: Wish<'_>) -> String {
     let Wish { call, said, .. } = wish;
     let mut words = format!("{} {} {said}", call.tool, readable(&call.arguments));
+    // As JSON writes it a line's end is two letters: what is looked for is looked for in each text as it is.
+    texts(&call.arguments, &mut words);
     if act::looks_around(wish) {
         words.push_str(&act::moment(run));
     }
     words
+}
+
+/// Each text in a value, and each name, parted by what stands in no word.
+fn texts(value: &Value, into: &mut String) {
+    let mut put = |text: &str| {
+        into.push_str(" | ");
+        into.push_str(text);
+    };
+    match value {
+        Value::String(text) => put(text),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, into)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                into.push_str(" | ");
+                into.push_str(name);
+                texts(value, into);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// What is said by the agent: with the call, in the reply, and at that moment.
@@ -295,5 +317,20 @@ mod tests {
         assert_eq!(amounts("Pay 10,000.50 to A1 and 7 to B, on 2026-01-02"), 5);
         assert_eq!(longest(&json!({"plan": {"steps": [1, 2, 3]}, "x": [1]}), Some("steps")), 3);
         assert_eq!(longest(&json!({"a": {"b": [1, 2]}}), None), 2);
+    }
+
+    #[test]
+    fn what_json_writes_as_two_letters_hides_no_word() {
+        let arguments =
+            json!({"a": "drop\ntable", "b": [{"c": "dele\r\nte"}, "re\u{1}move"], "pur\nge": 1});
+        let mut words = String::new();
+        texts(&arguments, &mut words);
+        let read = look_alike::Read::of(&words);
+        for word in ["drop table", "delete", "remove", "purge"] {
+            assert!(read.has(word), "{word}: {words}");
+        }
+        let mut apart = String::new();
+        texts(&json!({"a": "drop", "b": "table"}), &mut apart);
+        assert!(!look_alike::Read::of(&apart).has("drop table"), "of two fields none: {apart}");
     }
 }

@@ -228,9 +228,16 @@ pub(in crate::store) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
     }
     let is_empty = || is_empty(path).map_err(|source| OpenError::of(path, source));
     let has_sled = || path.join("store").join("db").exists();
-    match fs::read(path.join("format")) {
-        Ok(bytes) if bytes.starts_with(OURS.as_bytes()) || has_sled() => Ok(()),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+    match fs::read_to_string(path.join("format")) {
+        Ok(text) if [FORMAT, UNPACKED, OLDER].contains(&text.trim()) && !has_sled() => {
+            Err(OpenError::Damaged { dir: dir(), what: "`store/db` is missing".into() })
+        }
+        Ok(text) if text.starts_with(OURS) || has_sled() => Ok(()),
+        // What rotted is told as what it is by the opening.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData && has_sled() => Ok(()),
+        Err(error)
+            if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) =>
+        {
             Err(OpenError::of(&path.join("format"), error))
         }
         Err(_) if beside::said(path).is_some() || is_empty()? => Ok(()),
@@ -375,11 +382,33 @@ fn check_format(path: &Path, beside: Option<&Beside>) -> Result<Found, OpenError
 fn is_empty(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if !AROUND.iter().any(|ours| name == *ours) {
+        // The last is what a file system that is mounted there has of its own.
+        if !AROUND.iter().any(|ours| name == *ours) && name != "lost+found" {
+            return Ok(false);
+        }
+        if is_anothers(&path.join(&name), &name.to_string_lossy()) {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Whether a file that has the name of one of ours, and would be written over, is somebody else's.
+fn is_anothers(path: &Path, name: &str) -> bool {
+    let is_ours: fn(&str) -> bool = match name {
+        "lock" => |text| text.trim().bytes().all(|byte| byte.is_ascii_digit()),
+        "server.json" => |text| serde_json::from_str::<Holder>(text).is_ok(),
+        "audit.pub" => |text| text.trim().is_empty() || text.split('+').count() >= 3,
+        _other => return false,
+    };
+    match fs::metadata(path) {
+        // Small, and a file: nothing else is looked into.
+        Ok(about) if about.is_file() && about.len() <= 4096 => {
+            fs::read_to_string(path).map_or(true, |text| !is_ours(&text))
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    }
 }
 
 /// Writes a small file so that it is there whole or not at all, whatever happens.

@@ -77,6 +77,7 @@ impl PostgresConfig {
         if server.get_user().is_none() || server.get_dbname().is_none() {
             return Err(bad(format!("it must name a user and a database; {FORM}")));
         }
+        let is_guessed = ours.durability.is_none();
         let durability = ours.durability.unwrap_or(if server.get_hosts().len() > 1 {
             Durability::Replicated
         } else {
@@ -96,10 +97,10 @@ impl PostgresConfig {
         let names = config.names();
         let is_repeated = |at: usize| names[..at].contains(&names[at]);
         match (1..names.len()).find(|at| is_repeated(*at)) {
-            Some(at) => {
+            Some(at) if is_guessed => {
                 Err(bad(format!("the host `{}` is named twice; name each once", names[at])))
             }
-            None => Ok(config),
+            Some(_) | None => Ok(config),
         }
     }
 

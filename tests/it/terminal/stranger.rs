@@ -304,7 +304,8 @@ fn a_server_that_is_frozen_is_told_as_one_that_does_not_answer() {
     server.freeze();
     let told = holdpoint(root.path(), &["inbox", "--server", &server.url()], "");
     server.thaw();
-    assert!(told.code == 7 && told.err.contains("the server did not answer"), "{told:?}");
+    let says = format!("the server at {} did not answer", server.url());
+    assert!(told.code == 7 && told.err.contains(&says), "{told:?}");
     assert!(told.err.contains("holdpoint health"), "{told:?}");
 }
 
@@ -315,4 +316,27 @@ fn json_that_says_one_thing_twice_begins_nothing() {
     let told = holdpoint(root.path(), &twice, "");
     assert!(told.code == 2 && told.err.contains("twice"), "{told:?}");
     assert!(!root.path().join("holdpoint-data").exists());
+}
+
+#[test]
+fn no_address_is_told_with_its_password_wherever_it_was_said() {
+    let root = tempdir().unwrap();
+    let here = root.path();
+    for line in [
+        "server = 'http://u:hunter2@127.0.0.1:9/'",
+        "server = 'http://u:hunter2@[::bad'",
+        "server = 'ftp://u:hunter2@h'",
+        "server = 'u:hunter2@127.0.0.1:9'",
+        "server = 'https://u:hunter2@127.0.0.1:9'",
+        "webhook_url = 'u:hunter2@h'",
+        "public_url = 'postgres://u:hunter2@h/x'",
+        "public_url = 'http://u:hunter2@h/x?token=hunter2'",
+        "audit_signer = 'https://u:hunter2@h/x?token=hunter2'",
+    ] {
+        fs::write(here.join("holdpoint.toml"), format!("{line}\n")).unwrap();
+        for words in [&["runs"][..], &["--dump-config"]] {
+            let told = holdpoint(here, words, "");
+            assert!(!format!("{told:?}").contains("hunter2"), "{line} {words:?}: {told:?}");
+        }
+    }
 }
