@@ -50,12 +50,6 @@ impl Outward {
     }
 }
 
-/// Whether a server may be started on this directory with the keys that it has.
-async fn admitted(config: &Config, store: &Store) -> Result<(), AppError> {
-    let keys = keyring::at_the_door(config, &*store.journal()).await?;
-    run::admits(config, keys.as_ref())
-}
-
 impl Wiring {
     /// Opens the data directory, loads the workflows, and sets as much of the engine going as `reach`
     /// says: where one only looks, nothing (E8).
@@ -83,25 +77,16 @@ impl Wiring {
                 }
                 heed_file_sizes();
             }
-            let store = crate::app::store::open(config, reach).await?;
-            // A start that is refused has taken nothing up.
-            if reach == Reach::Everything
-                && !is_named
-                && let Err(error) = admitted(config, &store).await
-            {
-                store.journal().close().await;
-                return Err(error);
-            }
-            store
+            crate::app::store::open(config, reach).await?
         };
-        Self::wired(config, reach, (store, outward)).await
+        Self::wired(config, reach, (store, outward), reach == Reach::Everything).await
     }
 
     /// The same over a store that is open, for a server.
     #[cfg(feature = "postgres")]
     pub(super) async fn over(config: &Config, store: Store) -> Result<Self, AppError> {
         let outward = Outward::of(config, Reach::Everything)?;
-        Self::wired(config, Reach::Everything, (store, outward)).await
+        Self::wired(config, Reach::Everything, (store, outward), false).await
     }
 
     /// What is found out only with the store closes it before it is told: in one that is shared a life has begun, and
@@ -110,9 +95,10 @@ impl Wiring {
         config: &Config,
         reach: Reach,
         (store, outward): (Store, Outward),
+        starts: bool,
     ) -> Result<Self, AppError> {
         let journal = store.journal();
-        let wired = Self::stood(config, reach, (store, outward)).await;
+        let wired = Self::stood(config, reach, (store, outward), starts).await;
         if wired.is_err() {
             journal.close().await;
         }
@@ -123,6 +109,7 @@ impl Wiring {
         config: &Config,
         reach: Reach,
         (store, Outward { traces, notifier }): (Store, Outward),
+        starts: bool,
     ) -> Result<Self, AppError> {
         let clock = clock_of(&store).await.map_err(AppError::Unsettled)?;
         let registry = Registry::new(Arc::clone(&clock));
@@ -137,6 +124,11 @@ impl Wiring {
         offline::refuse_half(config, &*journal).await?;
         if reach == Reach::Everything {
             keyring::bring(config, &*journal).await?;
+        }
+        // A start that is refused has taken nothing up. Whoever serves already has been admitted.
+        if starts {
+            let keys = keyring::at_the_door(config, &*journal).await?;
+            run::admits(config, keys.as_ref())?;
         }
         let keys = keyring::in_force(config, &*journal).await?;
         let operator = people::operator(config, keys.as_ref(), clock.now());

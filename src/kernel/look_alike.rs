@@ -20,7 +20,7 @@ impl Read {
     pub(super) fn of(text: &str) -> Self {
         let joined: String = text.chars().filter(|c| !is_line_end(*c)).collect();
         // Before capitals are small: of some alphabets one of the two looks like a Latin letter.
-        let seen: String = text.nfkd().filter(|c| !is_unseen(*c)).collect();
+        let seen: String = text.nfkd().map(bare).filter(|c| !is_unseen(*c)).collect();
         Self { text: plain(text), joined: plain(&joined), mixes_alphabets: mixes_alphabets(&seen) }
     }
 
