@@ -8,7 +8,7 @@ use crate::app::clock::SystemClock;
 use crate::app::keys::shared::{self, SharedKeysError};
 use crate::app::keys::{Keys, KeysError, NewKey};
 use crate::app::stranded::Stranded;
-use crate::app::{AppError, Config, offline, posture, store};
+use crate::app::{AppError, Config, offline, people, posture, store};
 use crate::kernel::Millis;
 use crate::ports::{Clock as _, Journal};
 #[cfg(feature = "postgres")]
@@ -63,6 +63,24 @@ pub(super) async fn at_the_door(
         None if posture::had_keys(journal).await? => Err(AppError::KeysGone),
         None => Ok(None),
     }
+}
+
+/// The keys of a server that begins to serve, if anybody can be let in with them, and nobody who should not be.
+pub(super) async fn admitting(
+    config: &Config,
+    journal: &dyn Journal,
+) -> Result<Option<Keys>, AppError> {
+    let keys = at_the_door(config, journal).await?;
+    admits(config, keys.as_ref())?;
+    Ok(keys)
+}
+
+/// Whether anybody can be let in with these keys, and nobody who should not be.
+pub(super) fn admits(config: &Config, keys: Option<&Keys>) -> Result<(), AppError> {
+    if keys.is_none() && !config.listen.ip().is_loopback() {
+        return Err(AppError::NoKeys { listen: config.listen, in_store: config.shares_keys() });
+    }
+    Ok(people::refuse_confusion(config, keys)?)
 }
 
 /// What time it is where the keys are: by it they end.

@@ -28,7 +28,7 @@ pub async fn serve(
     if !config.shares_keys() {
         // What a file says is known before anything is opened.
         let keys = Keys::for_server(&config)?.filter(|keys| !keys.list().is_empty());
-        admits(&config, keys.as_ref())?;
+        keyring::admits(&config, keys.as_ref())?;
     }
     house::refuse_card_key(&config)?;
     // What is counted is counted from the first on.
@@ -86,11 +86,7 @@ async fn begun(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<Option<(TcpListener, SocketAddr, House)>, AppError> {
     let Some(world) = opened(config, shutdown).await? else { return Ok(None) };
-    let keys = match keyring::at_the_door(config, &*world.store.journal()).await {
-        Ok(keys) => admits(config, keys.as_ref()).map(|()| keys),
-        Err(error) => Err(error),
-    };
-    let keys = match keys {
+    let keys = match keyring::admitting(config, &*world.store.journal()).await {
         Ok(keys) => keys,
         Err(error) => {
             world.shut_down(Duration::ZERO).await;
@@ -113,14 +109,6 @@ async fn begun(
     };
     let house = House::furnish(config, world, keys, address).await?;
     Ok(Some((listener, address, house)))
-}
-
-/// Whether anybody can be let in with these keys, and nobody who should not be.
-pub(super) fn admits(config: &Config, keys: Option<&Keys>) -> Result<(), AppError> {
-    if keys.is_none() && !config.listen.ip().is_loopback() {
-        return Err(AppError::NoKeys { listen: config.listen, in_store: config.shares_keys() });
-    }
-    Ok(people::refuse_confusion(config, keys)?)
 }
 
 /// Opens everything; nothing where somebody says meanwhile that it is not to be served.

@@ -15,7 +15,7 @@ use crate::app::folder::Folder;
 use crate::app::keys::Keys;
 use crate::app::notifier::Post;
 use crate::app::otlp::{self, Traces};
-use crate::app::{AppError, Config, brake, keyring, offline, people, policy, private, run, signer};
+use crate::app::{AppError, Config, brake, keyring, offline, people, policy, private, signer};
 use crate::engine::{Engine, EngineError, Library, Reach};
 use crate::ports::trace::Tracer;
 use crate::ports::{Agents, Clock, Tools, keep_time};
@@ -127,8 +127,7 @@ impl Wiring {
         }
         // A start that is refused has taken nothing up. Whoever serves already has been admitted.
         if starts {
-            let keys = keyring::at_the_door(config, &*journal).await?;
-            run::admits(config, keys.as_ref())?;
+            keyring::admitting(config, &*journal).await?;
         }
         let keys = keyring::in_force(config, &*journal).await?;
         let operator = people::operator(config, keys.as_ref(), clock.now());
