@@ -71,13 +71,6 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
                 );
                 findings.push(Finding { subject: "keys".into(), is_ok: true, detail });
             }
-            if let Err(gone @ (AppError::KeysGone | AppError::OwnKeysGone(_))) =
-                keyring::at_the_door(config, &*journal).await
-            {
-                let remedy = gone.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-                let detail = format!("no server starts: {gone}{remedy}");
-                findings.push(Finding { subject: "keys".into(), is_ok: false, detail });
-            }
             findings.extend(halts_finding(config, &*journal).await?);
             let (since, kept_in) = kept_head(config, &*journal).await?.unzip();
             let against = verify::Against { since, kept_in, ..verify::Against::default() };

@@ -66,14 +66,15 @@ impl Wiring {
             store::memory()
         } else {
             if reach != Reach::Nothing {
+                // A file of keys that is none may be somebody else's, and the directory with it.
+                if !is_named {
+                    Keys::for_server(config)?;
+                }
                 // A database takes any directory beside it; what others keep in one is not ours to shut.
                 match store::refuse_foreign(&config.data) {
                     Ok(()) => private::mend(&config.data),
                     Err(error) if !is_named => return Err(error.into()),
                     Err(_) => {}
-                }
-                if !is_named {
-                    Keys::for_server(config)?;
                 }
                 heed_file_sizes();
             }
