@@ -239,6 +239,10 @@ fn change(
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         Some(_) | None => Path::new("."),
     };
+    // What is no file of keys may be somebody else's: nothing is put beside it.
+    if path.exists() {
+        Keys::load(path)?;
+    }
     fs::create_dir_all(folder).map_err(failed)?;
     let _lock = lock(path).map_err(failed)?;
     // The directory may have been moved while this waited: what is written here now counts for nobody.
