@@ -86,6 +86,7 @@ async fn begun(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<Option<(TcpListener, SocketAddr, House)>, AppError> {
     let Some(world) = opened(config, shutdown).await? else { return Ok(None) };
+    // Once more: what the file says may be something else by now.
     let keys = match keyring::admitting(config, &*world.store.journal()).await {
         Ok(keys) => keys,
         Err(error) => {

@@ -127,10 +127,11 @@ impl Wiring {
             keyring::bring(config, &*journal).await?;
         }
         // A start that is refused has taken nothing up. Whoever serves already has been admitted.
-        if starts {
-            keyring::admitting(config, &*journal).await?;
-        }
-        let keys = keyring::in_force(config, &*journal).await?;
+        let keys = if starts {
+            keyring::admitting(config, &*journal).await?
+        } else {
+            keyring::in_force(config, &*journal).await?
+        };
         let operator = people::operator(config, keys.as_ref(), clock.now());
         let library = Library::default();
         let mut folder = Folder::new(config, Arc::clone(&registry), reach);

@@ -76,8 +76,7 @@ use std::{env, ffi::OsString, process::ExitCode};
 use clap::FromArgMatches as _;
 use clap::error::{ContextKind, ContextValue};
 
-use crate::app::config::Origin;
-use crate::app::config::masked;
+use crate::app::config::{Origin, masked};
 use crate::app::{self, Config, Connection, Followed, Reach};
 
 use addresses::Addresses;

@@ -152,12 +152,11 @@ fn words(run: &Run, wish: Wish<'_>) -> String {
 
 /// Each text in a value, and each name, parted by what stands in no word.
 fn texts(value: &Value, into: &mut String) {
-    let mut put = |text: &str| {
-        into.push_str(" | ");
-        into.push_str(text);
-    };
     match value {
-        Value::String(text) => put(text),
+        Value::String(text) => {
+            into.push_str(" | ");
+            into.push_str(text);
+        }
         Value::Array(items) => items.iter().for_each(|item| texts(item, into)),
         Value::Object(fields) => {
             for (name, value) in fields {

@@ -39,7 +39,7 @@ fn mixes_alphabets(text: &str) -> bool {
 }
 
 /// Small letters of one form, each alone: without accents, wide, raised, circled or made for formulas, and one space between
-/// words. Two texts that look the same to a person who does not look for it are the same here.
+/// words.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars().map(bare).nfkd().map(bare) {

@@ -100,11 +100,6 @@ pub enum OpenError {
         /// The address of the server, while it lives.
         server: Option<String>,
     },
-    /// No name was given for it.
-    #[error(
-        "data: expected the path of a directory, found nothing; give one with `--data` or HOLDPOINT_DATA"
-    )]
-    Unnamed,
     /// There is something else of that name.
     #[error("data: `{}` is no directory; give one that is empty or does not exist", .path.display())]
     NoDirectory {
@@ -188,7 +183,6 @@ impl OpenError {
             | Self::Beside { server, .. } => server.as_deref(),
             Self::WrongFormat { .. }
             | Self::Foreign { .. }
-            | Self::Unnamed
             | Self::NoDirectory { .. }
             | Self::Damaged { .. }
             | Self::Lost { .. }

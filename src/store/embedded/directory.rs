@@ -217,9 +217,6 @@ impl Drop for Directory {
 /// Refuses what is somebody else's, before anything is written to it or changed.
 pub(in crate::store) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
     let dir = || path.to_path_buf();
-    if path.as_os_str().is_empty() {
-        return Err(OpenError::Unnamed);
-    }
     match fs::metadata(path) {
         Ok(about) if about.is_dir() => {}
         Ok(_) => return Err(OpenError::NoDirectory { path: dir() }),
