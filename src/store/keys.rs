@@ -337,6 +337,23 @@ pub fn chunk(of: &[u8], index: u16) -> Vec<u8> {
     key(CHUNK, &[of, &index.to_be_bytes()])
 }
 
+/// The run that a key begins with, if it is a key of one run's.
+pub fn run_that_it_begins_with(key: &[u8]) -> Option<&[u8]> {
+    let (prefix, rest) = key.split_first()?;
+    let is_of_a_run = [HEAD, QUESTION, ENTRY, PARCEL, HOOK, FOLD].contains(prefix);
+    is_of_a_run.then(|| rest.get(..RUN_BYTES)).flatten()
+}
+
+/// Whether what lies there may lie beside the tree. Not what is asked for before the write-ahead log is replayed, nor what
+/// is written anew with every group.
+pub fn may_lie_beside(key: &[u8]) -> bool {
+    let prefixes = [SESSION, KEY, DEFINITION, LOG];
+    let is_one_of = |prefix: &u8| prefixes.contains(prefix);
+    run_that_it_begins_with(key).is_some()
+        || key.first().is_some_and(is_one_of)
+        || key.starts_with(KEEPSAKE)
+}
+
 /// Whether a chunk of a larger value lies there.
 pub fn is_chunk(key: &[u8]) -> bool {
     key.first() == Some(&CHUNK)

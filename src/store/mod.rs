@@ -151,3 +151,13 @@ pub async fn look_at_postgres(config: &PostgresConfig) -> Result<Store, Postgres
 pub async fn migrate(config: &PostgresConfig) -> Result<Migrated, PostgresError> {
     postgres::migrate(config).await
 }
+
+/// The value that lies beside the tree of a directory, by what lies in the tree for it: for whoever looks into a store
+/// that nobody has open. None if that is no place, or the value rotted.
+pub fn value_beside(
+    dir: &std::path::Path,
+    key: &[u8],
+    lies: &[u8],
+) -> std::io::Result<Option<Vec<u8>>> {
+    embedded::peek(dir, key, lies)
+}

@@ -1,7 +1,8 @@
-//! Chunks: no place in the tree holds more than 4 KiB; larger values are split into chunks, without what they
-//! say again (`repeats`), and packed (`packing`).
+//! Chunks: large values, and how builds before this one laid them in the tree: in chunks, for none of its places holds
+//! more than 4 KiB. Now they lie beside it as they are (`value_log`), but without what they say again (`repeats`).
 //!
 //! ```text
+//! large  =  6 │ its bytes u32 BE │ the value without its repeats
 //! split  =  0 │ chunks u16 BE                                     the value, as it is
 //!        or 0 │ chunks u16 BE │ its bytes u32 BE                  without its repeats
 //!        or 0 │ chunks u16 BE │ its bytes u32 BE │ dictionary u8 │ bytes without its repeats u32 BE
@@ -11,13 +12,12 @@
 //! values, so 4 KiB each keep it well below the 128 KiB at which that begins.
 
 use crate::ports::Fault;
-use crate::store::embedded::invariants;
 use crate::store::embedded::repeats;
 use crate::store::embedded::tree::Bytes;
 use crate::store::embedded::wal_records::Write;
 use crate::store::{keys, packing};
 
-/// The most that one place holds.
+/// The most that one place in the tree holds.
 pub(super) const CHUNK_BYTES_MAX: usize = 4 << 10;
 /// The largest value: more than any append can weigh, and what 16 bits of chunks can count.
 pub(super) const VALUE_BYTES_MAX: usize = 128 << 20;
@@ -25,6 +25,8 @@ pub(super) const VALUE_BYTES_MAX: usize = 128 << 20;
 /// The first byte of a place whose value lies in chunks. Records begin with their format, and that
 /// is never zero.
 const SPLIT: u8 = 0;
+/// The first byte of a value that lies there without its repeats.
+const LARGE: u8 = 6;
 /// How long such places are: as the first build wrote them, without repeats, and packed.
 const PLACE_BYTES: [usize; 3] = [3, 7, 12];
 
@@ -55,53 +57,29 @@ pub(super) fn count(place: &[u8]) -> u16 {
     }
 }
 
-/// How many chunks these writes leave beside the place that they are for.
-pub(super) fn count_after(writes: &[Write]) -> u16 {
-    let place = writes.last().and_then(|(_, place)| place.as_deref());
-    place.map_or(0, count)
-}
-
 /// What must be written to have `value` at `key`, where one of `old_chunks` was: place by place,
 /// nothing where a place is to be emptied.
 pub(super) fn split(key: Vec<u8>, value: Vec<u8>, old_chunks: u16) -> Vec<Write> {
-    let mut writes = Vec::new();
-    let mut used = 0;
-    let place = if value.len() <= CHUNK_BYTES_MAX {
-        Bytes::from(value)
-    } else {
-        let (told, lying) = shortened(value);
-        for chunk in lying.chunks(CHUNK_BYTES_MAX) {
-            writes.push((keys::chunk(&key, used), Some(Bytes::from(chunk))));
-            used += 1;
-        }
-        let mut place = vec![SPLIT];
-        place.extend_from_slice(&used.to_be_bytes());
-        place.extend(told);
-        Bytes::from(place)
-    };
-    writes.extend((used..old_chunks).map(|index| (keys::chunk(&key, index), None)));
-    writes.push((key, Some(place)));
-    invariants::holds(
-        writes.iter().flat_map(|(_, value)| value).all(|value| value.len() <= CHUNK_BYTES_MAX),
-        "no place holds more than 4 KiB",
-    );
+    let mut writes: Vec<Write> =
+        (0..old_chunks).map(|index| (keys::chunk(&key, index), None)).collect();
+    writes.push((key, Some(shortened(value).into())));
     writes
 }
 
-/// A value as its chunks have it, and what its place tells of that.
-fn shortened(value: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
-    let Ok(bytes) = u32::try_from(value.len()) else { return (Vec::new(), value) };
-    let once = repeats::pack(&value);
-    let has_repeats = once.is_some();
-    let once = once.unwrap_or(value);
-    let told = bytes.to_be_bytes();
-    match (u32::try_from(once.len()), packing::squeeze(&once)) {
-        (Ok(left), Some(packed)) => {
-            ([&told[..], &[packing::DICTIONARY], &left.to_be_bytes()].concat(), packed)
-        }
-        (Ok(_) | Err(_), _) if has_repeats => (told.to_vec(), once),
-        (Ok(_) | Err(_), _) => (Vec::new(), once),
+/// A value without its repeats, if it is large and has some.
+fn shortened(value: Vec<u8>) -> Vec<u8> {
+    let once = (value.len() > CHUNK_BYTES_MAX).then(|| repeats::pack(&value)).flatten();
+    match (once, u32::try_from(value.len())) {
+        (Some(once), Ok(bytes)) => [&[LARGE][..], &bytes.to_be_bytes(), &once].concat(),
+        (None | Some(_), _) => value,
     }
+}
+
+/// The value that was shortened; none if it is none.
+fn lengthened(place: &[u8]) -> Option<Vec<u8>> {
+    let (bytes, once) = place.get(1..)?.split_first_chunk::<4>()?;
+    let bytes = usize::try_from(u32::from_be_bytes(*bytes)).ok()?;
+    (bytes <= VALUE_BYTES_MAX).then(|| repeats::unpack(once, bytes)).flatten()
 }
 
 /// The value that was shortened, as its place tells it; none if it is none.
@@ -135,7 +113,11 @@ pub(super) fn join(
     place: Bytes,
     get: impl Fn(&[u8]) -> Result<Option<Bytes>, Fault>,
 ) -> Result<Bytes, Fault> {
+    let unread = || Fault::Corrupt("a large record does not unpack".into());
     let count = count(&place);
+    if place.first() == Some(&LARGE) {
+        return lengthened(&place).map(Bytes::from).ok_or_else(unread);
+    }
     if count == 0 {
         return Ok(place);
     }
@@ -146,9 +128,7 @@ pub(super) fn join(
         })?;
         value.extend_from_slice(&chunk);
     }
-    let whole = whole(&place, value);
-    let whole = whole.ok_or_else(|| Fault::Corrupt("a large record does not unpack".into()))?;
-    Ok(whole.into())
+    whole(&place, value).map(Bytes::from).ok_or_else(unread)
 }
 
 #[cfg(test)]
@@ -167,27 +147,57 @@ mod tests {
         }
     }
 
+    /// A value as the build before this one laid it in the tree.
+    fn split_by_an_earlier_build(key: &[u8], value: &[u8]) -> Vec<Write> {
+        let once = repeats::pack(value).unwrap_or_else(|| value.to_vec());
+        let lying = packing::squeeze(&once);
+        let lying_bytes = lying.as_deref().unwrap_or(&once);
+        let chunks = lying_bytes.chunks(CHUNK_BYTES_MAX).zip(0..);
+        let mut writes: Vec<Write> =
+            chunks.map(|(chunk, at)| (keys::chunk(key, at), Some(Bytes::from(chunk)))).collect();
+        let used = u16::try_from(writes.len()).unwrap();
+        let length = |bytes: usize| u32::try_from(bytes).unwrap().to_be_bytes();
+        let mut place = [&[SPLIT][..], &used.to_be_bytes()].concat();
+        if lying.is_some() || once.len() < value.len() {
+            place.extend(length(value.len()));
+        }
+        if lying.is_some() {
+            place.push(packing::DICTIONARY);
+            place.extend(length(once.len()));
+        }
+        writes.push((key.to_vec(), Some(place.into())));
+        writes
+    }
+
     #[test]
     fn a_value_comes_back_whatever_lay_there_and_leaves_nothing_behind() {
         let once: Vec<u8> =
             (0..20_000_u32).flat_map(|it| it.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let again = [&once[..], &once[..], &once[..]].concat();
-        let small = vec![1; 100];
+        let small = [&[1][..], &[7; 100]].concat();
+        let once = [&[1][..], &once].concat();
+        let again = [&[1][..], &again].concat();
         let mut store = BTreeMap::new();
         let key = b"key".to_vec();
-        let mut chunks = 0;
         for value in [&small, &again, &once, &again, &small, &once] {
-            let writes = split(key.clone(), value.clone(), chunks);
-            chunks = count_after(&writes);
-            lies(writes, &mut store);
-            let place = store[&key].clone();
-            assert_eq!(count(&place), chunks);
-            let found = join(&key, place, |key| Ok(store.get(key).cloned())).unwrap();
-            assert_eq!(&*found, &value[..]);
-            assert_eq!(store.len(), usize::from(chunks) + 1, "no chunk of what lay there is left");
+            for is_earlier in [true, false] {
+                let old = store.get(&key).map_or(0, |place: &Bytes| count(place));
+                let writes = if is_earlier && value.len() > CHUNK_BYTES_MAX {
+                    store.clear();
+                    split_by_an_earlier_build(&key, value)
+                } else {
+                    split(key.clone(), value.clone(), old)
+                };
+                lies(writes, &mut store);
+                let place = store[&key].clone();
+                let chunks = usize::from(count(&place));
+                let found = join(&key, place, |key| Ok(store.get(key).cloned())).unwrap();
+                assert_eq!(&*found, &value[..]);
+                assert_eq!(store.len(), chunks + 1, "no chunk of what lay there is left");
+            }
         }
-        let apart = split(key.clone(), again, 0);
-        assert!(count_after(&apart) <= count_after(&split(key.clone(), once, 0)) + 1);
+        let [(_, Some(place))] = &split(key.clone(), again, 0)[..] else { panic!("one place") };
+        assert!(place.len() < once.len() + 100, "what it says again is not said again");
         let place = store[&key].clone();
         lies(clear(key, &place), &mut store);
         assert_eq!(store.len(), 0);
@@ -199,8 +209,10 @@ mod tests {
         let chunk = Bytes::from(vec![7; 4]);
         let joined = join(&key, Bytes::from(&[SPLIT, 0, 2]), |_| Ok(Some(chunk.clone())));
         assert_eq!(&*joined.unwrap(), &[7; 8]);
-        let rotten =
-            join(&key, Bytes::from(&[SPLIT, 0, 1, 0, 0, 0, 9]), |_| Ok(Some(chunk.clone())));
-        assert!(matches!(rotten, Err(Fault::Corrupt(_))), "{rotten:?}");
+        let rotten = [&[SPLIT, 0, 1, 0, 0, 0, 9][..], &[LARGE, 0, 0, 0, 9], &[LARGE, 255]];
+        for place in rotten {
+            let rotten = join(&key, Bytes::from(place), |_| Ok(Some(chunk.clone())));
+            assert!(matches!(rotten, Err(Fault::Corrupt(_))), "{rotten:?}");
+        }
     }
 }

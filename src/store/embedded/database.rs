@@ -1,4 +1,4 @@
-//! Database: the open tree with the memtable over it. It is closed and opened again now and then, under
+//! Database: what is on disk with the memtable over it. Its tree is closed and opened again now and then, under
 //! its readers' feet but never in their hands. What may be written is decided elsewhere.
 
 use std::fs::File;
@@ -8,18 +8,16 @@ use std::time::Duration;
 
 use crate::failpoint;
 use crate::ports::Fault;
-use crate::store::codec;
 use crate::store::config::{OpenError, StoreConfig};
 #[cfg(feature = "postgres")]
 use crate::store::embedded::changed::Changed;
 use crate::store::embedded::directory::{Directory, free_bytes};
+use crate::store::embedded::disk::Disk;
 use crate::store::embedded::invariants;
-use crate::store::embedded::memtable::{self, Memtable};
+use crate::store::embedded::memtable::Memtable;
 use crate::store::embedded::reader;
-use crate::store::embedded::tree::Tree;
 use crate::store::embedded::view::View;
 use crate::store::embedded::wal_records::Write;
-use crate::store::keys;
 
 /// How long the tree may take to close where it is opened again: it saves its page table meanwhile.
 const CLOSE_TO_GO_ON: Duration = Duration::from_mins(1);
@@ -44,19 +42,19 @@ pub(super) struct Database {
 /// What is on disk, and what it has not been given yet.
 #[derive(Debug)]
 struct Open {
-    tree: Tree,
+    disk: Disk,
     memtable: Memtable,
 }
 
 impl Database {
     /// Opens what is in the directory.
     pub(super) fn open(config: &StoreConfig, directory: Directory) -> Result<Self, OpenError> {
-        let tree = Tree::open(&directory, config.cache_bytes)?;
-        let memtable = Memtable::over(&tree).map_err(|fault| {
+        let disk = Disk::open(&directory, config.cache_bytes)?;
+        let memtable = Memtable::over(&disk).map_err(|fault| {
             let dir = directory.path().to_path_buf();
             OpenError::Damaged { dir, what: fault.to_string() }
         })?;
-        let open = RwLock::new(Some(Open { tree, memtable }));
+        let open = RwLock::new(Some(Open { disk, memtable }));
         Ok(Self {
             open,
             config: config.clone(),
@@ -74,7 +72,7 @@ impl Database {
     ) -> Result<T, Fault> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         match open.as_ref() {
-            Some(open) => ask(View::new(&open.tree, &open.memtable)),
+            Some(open) => ask(View::new(&open.disk, &open.memtable)),
             None => Err(Fault::Retriable("the store is closed".into())),
         }
     }
@@ -102,14 +100,14 @@ impl Database {
         Ok(())
     }
 
-    /// A checkpoint: flushes to the tree what was put aside and makes it durable, then notes up to which
+    /// A checkpoint: flushes to the disk what was put aside and makes it durable, then notes up to which
     /// generation of the write-ahead log that goes. Two syncs: the note must never be ahead of what it
     /// stands for. Readers and the writer go on meanwhile: they see no difference.
     pub(super) fn checkpoint(&self, generation: u64) -> Result<(), Fault> {
-        let (tree, immutable) = {
+        let (disk, immutable) = {
             let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-            let Open { tree, memtable } = open.as_ref().ok_or_else(closed)?;
-            (tree.clone(), memtable.immutable())
+            let Open { disk, memtable } = open.as_ref().ok_or_else(closed)?;
+            (disk.clone(), memtable.immutable())
         };
         // A note that went back would have the next opening replay what later generations wrote over.
         let last = self.with(reader::checkpoint)?;
@@ -120,36 +118,45 @@ impl Database {
             let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
             open.as_ref().is_some_and(|open| open.memtable.is_newer(key))
         };
-        memtable::flush(&immutable, &tree, is_newer)?;
+        disk.flush(&immutable, is_newer)?;
+        disk.collect()?;
         failpoint::hit("store.flushed");
-        tree.sync()?;
+        disk.sync()?;
         failpoint::hit("store.flush_synced");
-        let record = codec::seal(keys::CHECKPOINT, &generation.to_be_bytes());
-        tree.set(keys::CHECKPOINT, Some(&record.into()))?;
-        tree.sync()?;
-        failpoint::hit("store.after_checkpoint");
+        let emptied = disk.note(generation)?;
+        disk.hand_over()?;
         // A handle that is left would keep the tree from closing.
-        drop(tree);
-        self.change(Memtable::forget_immutable)
+        drop(disk);
+        self.forget_immutable(emptied)
+    }
+
+    /// Forgets what the disk now holds durably, and what nothing there needs. Nobody reads meanwhile.
+    fn forget_immutable(&self, emptied: Option<u32>) -> Result<(), Fault> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let Open { disk, memtable } = open.as_mut().ok_or_else(closed)?;
+        memtable.forget_immutable();
+        emptied.map_or(Ok(()), |segment| disk.remove(segment))
+    }
+
+    /// What no checkpoint noted goes: the write-ahead log has been replayed.
+    pub(super) fn tidy(&self) -> Result<(), Fault> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().ok_or_else(closed)?.disk.tidy()
     }
 
     /// Writes a record past the write-ahead log, durably: for what is counted before there is one.
     pub(super) fn put_at_once(&self, key: &[u8], record: Vec<u8>) -> Result<(), Fault> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let Open { tree, .. } = open.as_ref().ok_or_else(closed)?;
-        tree.set(key, Some(&record.into()))?;
-        tree.sync()
+        open.as_ref().ok_or_else(closed)?.disk.put_at_once(key, record)
     }
 
     /// Closes and opens the tree, which makes it save its page table: a restart then reads only the log
     /// that comes after. Readers wait meanwhile.
     pub(super) fn reopen(&self) -> Result<(), Fault> {
         let mut held = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let Open { tree, memtable } = held.take().ok_or_else(closed)?;
-        tree.close(CLOSE_TO_GO_ON)?;
-        let tree = Tree::open(&self.directory, self.config.cache_bytes);
-        let tree = tree.map_err(|error| Fault::Permanent(error.to_string()))?;
-        *held = Some(Open { tree, memtable });
+        let Open { disk, memtable } = held.take().ok_or_else(closed)?;
+        let disk = disk.reopened(&self.directory, (self.config.cache_bytes, CLOSE_TO_GO_ON))?;
+        *held = Some(Open { disk, memtable });
         let store = File::open(self.directory.store()).and_then(|dir| dir.sync_all());
         store.map_err(|error| Fault::Permanent(format!("fsync of the store's directory: {error}")))
     }
@@ -158,7 +165,7 @@ impl Database {
     pub(super) fn close(&self) {
         let open = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
         // What is acknowledged is in the write-ahead log or in the tree: nothing hangs on how it ends.
-        if let Some(Err(failure)) = open.map(|open| open.tree.close(CLOSE_TO_END)) {
+        if let Some(Err(failure)) = open.map(|open| open.disk.close(CLOSE_TO_END)) {
             tracing::warn!(%failure, "the store was left as it is");
         }
         self.directory.release();

@@ -5,13 +5,14 @@
 //! lock          held by the one process that has the store open; its pid inside
 //! server.json   the address that process serves, for others to talk to; or that of a server over a database (`beside`)
 //! terminal.sock where it listens for other terminals, if it is a command and no server
-//! format        `holdpoint store 3`, written last: without it there is no store yet; or where the store was moved to
+//! format        `holdpoint store 4`, written last: without it there is no store yet; or where the store was moved to
 //! audit.key     the key that heads of the log of leaves are signed with, unless it is kept elsewhere;
 //! audit.pub     its public half, to be handed out
 //! wal, wal2     the write-ahead log, in two files by turns: what is durable and not yet in the tree
 //! tide          the high-water mark: the last append that was acknowledged, which the store must show
 //!               when it opens
 //! store/        sled's: db, conf, snap.*, and blobs/, which stays empty
+//! values/       the value log: what is too large for sled, in numbered files
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -28,16 +29,21 @@ use crate::store::config::{OpenError, StoreConfig};
 /// What every format begins with.
 const OURS: &str = "holdpoint store ";
 /// The format of the directory: layout, keys and records together.
-const FORMAT: &str = "holdpoint store 3";
-/// The format before it, in which nothing is packed. Its records are read as they are, and those that are written
-/// anew are packed: nothing but the name changes when such a store is opened.
+const FORMAT: &str = "holdpoint store 4";
+/// The format before it, in which every value lies in the tree. It is read as it is, and what is written anew lies beside
+/// the tree: nothing but the name changes when such a store is opened.
+const INLINE: &str = "holdpoint store 3";
+/// The format before that, in which nothing is packed either.
 const UNPACKED: &str = "holdpoint store 2";
-/// The format before that, without a chain (J13): such a store is taken over when it is opened.
+/// The first format, without a chain (J13): such a store is taken over when it is opened.
 const OLDER: &str = "holdpoint store 1";
 /// While the first opening is under way: whatever is in `store/` then is nobody's yet.
-const UNFINISHED: &str = "holdpoint store 3 unfinished";
+const UNFINISHED: &str = "holdpoint store 4 unfinished";
+const INLINE_UNFINISHED: &str = "holdpoint store 3 unfinished";
 const UNPACKED_UNFINISHED: &str = "holdpoint store 2 unfinished";
 const OLDER_UNFINISHED: &str = "holdpoint store 1 unfinished";
+/// Every format in which there is a store.
+const FORMATS: [&str; 4] = [FORMAT, INLINE, UNPACKED, OLDER];
 /// What is written in its place once the store is elsewhere; where, and by which move, stand below it. A build that
 /// knows of no moves does not open it either.
 const MOVED: &str = "holdpoint store moved";
@@ -76,6 +82,8 @@ enum Found {
     Older,
     /// A store of the format in which nothing is packed.
     Unpacked,
+    /// A store of the format in which every value lies in the tree.
+    Inline,
     /// A store.
     Whole,
 }
@@ -112,14 +120,14 @@ impl Directory {
         let mut directory = Self { path: path.clone(), found, lock: Mutex::new(Some(lock)) };
         match found {
             Found::Nothing => replace(path, "format", UNFINISHED.as_bytes()).map_err(fail)?,
-            // Before anything is written: no build that cannot unpack may open what is packed.
-            Found::Unpacked if !is_only_looked_at => {
-                failpoint::hit("store.before_packing");
+            // Before anything is written: no build that cannot read what lies beside the tree may open it then.
+            Found::Unpacked | Found::Inline if !is_only_looked_at => {
+                failpoint::hit("store.before_renaming");
                 replace(path, "format", FORMAT.as_bytes()).map_err(fail)?;
-                failpoint::hit("store.after_packing");
+                failpoint::hit("store.after_renaming");
                 directory.found = Found::Whole;
             }
-            Found::Unpacked | Found::Older | Found::Whole => {}
+            Found::Unpacked | Found::Inline | Found::Older | Found::Whole => {}
         }
         directory.clear_leftovers().map_err(fail)?;
         Ok(directory)
@@ -140,9 +148,18 @@ impl Directory {
         self.found != Found::Unpacked
     }
 
+    /// Whether values that are written lie beside the tree.
+    pub(super) fn lays_beside(&self) -> bool {
+        self.packs() && self.found != Found::Inline
+    }
+
     /// The number of its format.
     pub(super) fn format(&self) -> u8 {
-        if self.packs() { 3 } else { 2 }
+        match self.found {
+            Found::Unpacked => 2,
+            Found::Inline => 3,
+            Found::Nothing | Found::Older | Found::Whole => 4,
+        }
     }
 
     /// The data directory.
@@ -226,7 +243,7 @@ pub(in crate::store) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
     let is_empty = || is_empty(path).map_err(|source| OpenError::of(path, source));
     let has_sled = || path.join("store").join("db").exists();
     match fs::read_to_string(path.join("format")) {
-        Ok(text) if [FORMAT, UNPACKED, OLDER].contains(&text.trim()) && !has_sled() => {
+        Ok(text) if FORMATS.contains(&text.trim()) && !has_sled() => {
             Err(OpenError::Damaged { dir: dir(), what: "`store/db` is missing".into() })
         }
         Ok(text) if text.starts_with(OURS) || has_sled() => Ok(()),
@@ -279,7 +296,7 @@ pub(in crate::store) fn lies_beside(path: &Path) -> Option<Beside> {
 /// Whether there is a store in a directory that was not moved elsewhere.
 pub(in crate::store) fn is_whole(path: &Path) -> bool {
     let format = fs::read_to_string(path.join("format")).unwrap_or_default();
-    [FORMAT, UNPACKED, OLDER].contains(&format.trim())
+    FORMATS.contains(&format.trim())
 }
 
 /// Where the store of a directory was moved to, and by which move.
@@ -359,11 +376,14 @@ fn check_format(path: &Path, beside: Option<&Beside>) -> Result<Found, OpenError
         return Err(OpenError::Moved { dir: path.to_path_buf(), place, server });
     }
     match found.as_str() {
-        UNFINISHED | UNPACKED_UNFINISHED | OLDER_UNFINISHED => Ok(Found::Nothing),
+        UNFINISHED | INLINE_UNFINISHED | UNPACKED_UNFINISHED | OLDER_UNFINISHED => {
+            Ok(Found::Nothing)
+        }
         FORMAT if path.join("store").join("db").exists() => Ok(Found::Whole),
+        INLINE if path.join("store").join("db").exists() => Ok(Found::Inline),
         UNPACKED if path.join("store").join("db").exists() => Ok(Found::Unpacked),
         OLDER if path.join("store").join("db").exists() => Ok(Found::Older),
-        FORMAT | UNPACKED | OLDER => Err(OpenError::Damaged {
+        FORMAT | INLINE | UNPACKED | OLDER => Err(OpenError::Damaged {
             dir: path.to_path_buf(),
             what: "`store/db` is missing".into(),
         }),

@@ -151,12 +151,10 @@ impl<'a> Group<'a> {
         let overflow = append.overflow.ordinals();
         let beside = (fence, key.as_deref(), overflow.len());
         let record = codec::seal_linked_head(&head_key, link, beside, &append.head);
-        let writes = chunks::split(head_key, record, old_chunks);
-        let chunks = chunks::count_after(&writes);
-        self.writes.extend(writes);
+        self.writes.extend(chunks::split(head_key, record, old_chunks));
         let (version, entries) = (append.version, append.entries);
         let written = append.token.map(|token| (append.expected, token));
-        let head = CachedHead { version, fence, key, entries, chunks, overflow, link, written };
+        let head = CachedHead { version, fence, key, entries, chunks: 0, overflow, link, written };
         self.heads.add(append.packed, head);
         Ok(Written { at: append.version, link: Some(link) })
     }

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::kernel::evidence::leaf::Kinds;
-use crate::store::embedded::memtable::{Memtable, flush};
-use crate::store::embedded::tree::Tree;
+use crate::store::embedded::disk::Disk;
+use crate::store::embedded::memtable::Memtable;
 use crate::store::embedded::waiting::EntryLeaf;
 
 /// What happens to a log: a group of appends to runs, leaves get places, the memtable is flushed, or all that
-/// was in memory is lost but what the tree has.
+/// was in memory is lost but what the disk has.
 #[derive(Debug, Clone)]
 enum Turn {
     Group(Vec<u64>),
@@ -34,7 +34,7 @@ fn run(number: u64) -> RunId {
 }
 
 struct Bench {
-    tree: Tree,
+    disk: Disk,
     memtable: Memtable,
     versions: BTreeMap<u64, Version>,
     made: usize,
@@ -42,7 +42,7 @@ struct Bench {
 
 impl Bench {
     fn view(&self) -> View<'_> {
-        View::new(&self.tree, &self.memtable)
+        View::new(&self.disk, &self.memtable)
     }
 
     fn write(&mut self, writes: Vec<Write>) {
@@ -53,7 +53,7 @@ impl Bench {
 
     fn flush(&mut self) {
         self.memtable.rotate();
-        flush(&self.memtable.immutable(), &self.tree, |_| false).unwrap();
+        self.disk.flush(&self.memtable.immutable(), |_| false).unwrap();
         self.memtable.forget_immutable();
     }
 
@@ -83,7 +83,7 @@ impl Bench {
             Turn::Flush => self.flush(),
             Turn::Open => {
                 self.flush();
-                self.memtable = Memtable::over(&self.tree).unwrap();
+                self.memtable = Memtable::over(&self.disk).unwrap();
             }
         }
         assert!(is_known(self.view()).unwrap());
@@ -122,8 +122,8 @@ proptest! {
     fn j13_each_leaf_gets_one_place_in_the_order_of_its_run_and_is_found(
         turns in proptest::collection::vec(turn(), 1..24),
     ) {
-        let (tree, memtable) = (Tree::temporary(), Memtable::default());
-        let mut bench = Bench { tree, memtable, versions: BTreeMap::new(), made: 0 };
+        let (disk, memtable) = (Disk::temporary(), Memtable::default());
+        let mut bench = Bench { disk, memtable, versions: BTreeMap::new(), made: 0 };
         for turn in turns {
             bench.take(turn);
         }

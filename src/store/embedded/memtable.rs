@@ -6,16 +6,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::ports::Fault;
+use crate::store::embedded::disk::Disk;
 use crate::store::embedded::invariants;
-use crate::store::embedded::tree::{Bytes, Span, Tree};
+use crate::store::embedded::tree::{Bytes, Span};
 use crate::store::embedded::waiting::Waiting;
 use crate::store::embedded::wal_records::Write;
 use crate::store::keys;
-
-/// What the tree may log before that is made durable: half of one of its segments.
-const UNSYNCED_BYTES_MAX: usize = 256 << 10;
-/// What it logs for a write beside key and value, on average: now and then a whole page.
-const WRITE_BYTES: usize = 512;
 
 /// The last write of each key: a head that is written in every turn of a conversation reaches the tree
 /// once a checkpoint.
@@ -35,9 +31,9 @@ pub(super) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty one over a tree.
-    pub(super) fn over(tree: &Tree) -> Result<Self, Fault> {
-        Ok(Self { waiting: Waiting::of(tree)?, ..Self::default() })
+    /// An empty one over what is on disk.
+    pub(super) fn over(disk: &Disk) -> Result<Self, Fault> {
+        Ok(Self { waiting: Waiting::of(disk)?, ..Self::default() })
     }
 
     /// Takes on a write.
@@ -91,44 +87,6 @@ impl Memtable {
     }
 }
 
-/// Gives the tree a table, in the order of its keys. Single writes, not one batch of the tree's: that rolls
-/// its log twice and wakes all its threads, and should we die in between, the write-ahead log has
-/// everything. Readers see no difference.
-///
-/// What the tree writes over is safe only while what it was replaced by is durable, and the tree takes its own
-/// `sync_file_range` for that. It goes on for a segment before it uses a freed one again: so it is made durable
-/// several times within each.
-///
-/// What was written again meanwhile (`is_newer`) is left out: the later write is in the write-ahead log, lies over the
-/// tree, and is flushed in its turn. Leaves that wait for their places come last: most of them have one by then.
-pub(super) fn flush(
-    table: &Table,
-    tree: &Tree,
-    is_newer: impl Fn(&[u8]) -> bool,
-) -> Result<(), Fault> {
-    let mut unsynced = 0;
-    let is_passing = |key: &[u8]| key.first() == Some(&keys::PENDING);
-    let lasting = table.iter().filter(|(key, _)| !is_passing(key));
-    let passing = table.range(vec![keys::PENDING]..vec![keys::PENDING + 1]);
-    for (key, value) in lasting.chain(passing) {
-        if is_newer(key) {
-            continue;
-        }
-        // What came and went between two checkpoints (a run's place in the inbox while it waited) was never
-        // there; the tree would note down that it is not.
-        if value.is_none() && tree.get(key)?.is_none() {
-            continue;
-        }
-        tree.set(key, value.as_ref())?;
-        unsynced += WRITE_BYTES + key.len() + value.as_ref().map_or(0, |value| value.len());
-        if unsynced >= UNSYNCED_BYTES_MAX {
-            tree.sync()?;
-            unsynced = 0;
-        }
-    }
-    Ok(())
-}
-
 /// What a table has there; nothing where the stretch ends before it begins, which a map takes ill.
 fn rows<'a>(table: &'a Table, span: &Span) -> impl DoubleEndedIterator<Item = Entry> + use<'a> {
     let is_empty = match (&span.0, &span.1) {
@@ -152,28 +110,5 @@ mod tests {
         memtable.insert((b"k".to_vec(), None));
         memtable.rotate();
         memtable.rotate();
-    }
-
-    #[test]
-    fn what_was_written_again_meanwhile_is_left_to_the_next_checkpoint() {
-        let tree = Tree::temporary();
-        let mut memtable = Memtable::default();
-        let pending = vec![keys::PENDING, 1];
-        for key in [b"head".to_vec(), b"kept".to_vec(), b"gone".to_vec(), pending.clone()] {
-            memtable.insert((key, Some(Bytes::from(b"1"))));
-        }
-        memtable.rotate();
-        memtable.insert((b"head".to_vec(), Some(Bytes::from(b"2"))));
-        memtable.insert((b"gone".to_vec(), None));
-        let flushed = |memtable: &mut Memtable| {
-            flush(&memtable.immutable(), &tree, |key| memtable.is_newer(key)).unwrap();
-            memtable.forget_immutable();
-            [b"head".as_slice(), b"kept", b"gone", &pending]
-                .map(|key| tree.get(key).unwrap().map(|value| value.to_vec()))
-        };
-        let one = Some(b"1".to_vec());
-        assert_eq!(flushed(&mut memtable), [None, one.clone(), None, one.clone()]);
-        memtable.rotate();
-        assert_eq!(flushed(&mut memtable), [Some(b"2".to_vec()), one.clone(), None, one]);
     }
 }

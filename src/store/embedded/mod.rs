@@ -1,8 +1,8 @@
-//! The embedded store: a write-ahead log and a memtable over an ordered tree on disk. One committer thread
+//! The embedded store: a write-ahead log and a memtable over an ordered tree on disk, with large values beside that. One committer thread
 //! owns all writes; reads go to blocking threads. It decides on no run: that is the kernel's.
 //!
 //! ```text
-//! prepared ─► committer ─► group ─► wal (fdatasync) ─► memtable ─► checkpointer ─► tree (sled)
+//! prepared ─► committer ─► group ─► wal (fdatasync) ─► memtable ─► checkpointer ─► disk: tree (sled), value_log
 //!                                                          └──── view ◄──── reader ───┘
 //! ```
 //!
@@ -17,6 +17,7 @@ mod committer;
 mod counts;
 mod database;
 mod directory;
+mod disk;
 mod evidence;
 mod folds;
 mod group;
@@ -38,6 +39,10 @@ mod reader;
 mod repeats;
 mod takeover;
 mod tree;
+mod value_blocks;
+mod value_collector;
+mod value_log;
+mod varints;
 mod view;
 mod waiting;
 mod wal;
@@ -78,6 +83,7 @@ use crate::store::embedded::lull::Lull;
 #[cfg(feature = "postgres")]
 pub(super) use crate::store::embedded::moving::run_of;
 use crate::store::embedded::prepared::{Change, OutboxChange, Prepared, SessionChange};
+pub(super) use crate::store::embedded::value_log::peek;
 use crate::store::embedded::view::View;
 use crate::store::embedded::wal::Wal;
 use crate::store::embedded::wal_records::WalError;
@@ -102,6 +108,7 @@ impl EmbeddedJournal {
         let database = Database::open(config, directory)?;
         let failed = |source| OpenError::of(&config.dir, source);
         let mut wal = replayed(config, &database)?;
+        database.tidy().map_err(|fault| damaged(&database, &fault))?;
         if database.directory.is_older() {
             takeover::take_over(&database, &mut wal).map_err(|fault| damaged(&database, &fault))?;
         }

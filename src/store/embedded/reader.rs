@@ -9,6 +9,7 @@ use crate::ports::{
 };
 use crate::store::codec::{self, StoredHead, StoredSession};
 use crate::store::embedded::chunks;
+use crate::store::embedded::disk;
 use crate::store::embedded::tree::{Bytes, Row};
 use crate::store::embedded::view::View;
 use crate::store::index_entries::{self, IndexEntries, Waiting};
@@ -383,8 +384,7 @@ fn text_at(
 /// The generation of the write-ahead log that the last checkpoint flushed; 0 if there was none.
 pub(super) fn checkpoint(view: View<'_>) -> Result<u64, Fault> {
     let Some(record) = record(view, keys::CHECKPOINT)? else { return Ok(0) };
-    let bytes = codec::unseal(keys::CHECKPOINT, &record)?.try_into();
-    bytes.map(u64::from_be_bytes).map_err(|_| Fault::Corrupt("no generation".into()))
+    Ok(disk::read_note(codec::unseal(keys::CHECKPOINT, &record)?)?.0)
 }
 
 /// Where the lanes of the log begin and end.

@@ -8,6 +8,8 @@
 //! again   =  length varint │ how far back varint     (no "again" after the last literal, if nothing follows)
 //! ```
 
+use crate::store::embedded::varints;
+
 /// The shortest stretch that is looked for: shorter ones cost more to find than they take.
 const BLOCK: usize = 64;
 /// Records beyond this are stored as they are: the table of what was seen would grow with them.
@@ -82,32 +84,12 @@ pub(super) fn unpack(mut packed: &[u8], bytes: usize) -> Option<Vec<u8>> {
     (record.len() == bytes).then_some(record)
 }
 
-/// Writes a number, seven bits a byte.
 fn put(to: &mut Vec<u8>, number: usize) {
-    let mut left = number;
-    loop {
-        let [low, ..] = left.to_le_bytes();
-        left >>= 7;
-        if left == 0 {
-            to.push(low & 0x7F);
-            return;
-        }
-        to.push(low | 0x80);
-    }
+    varints::put(to, u64::try_from(number).unwrap_or(u64::MAX));
 }
 
-/// Reads a number, if there is one.
 fn take(from: &mut &[u8]) -> Option<usize> {
-    let mut number: usize = 0;
-    for shift in (0..35).step_by(7) {
-        let (&byte, rest) = from.split_first()?;
-        *from = rest;
-        number |= usize::from(byte & 0x7F) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
+    usize::try_from(varints::take(from)?).ok()
 }
 
 /// A hash of a block that can be moved on by a byte.

@@ -1,7 +1,7 @@
 //! Tree: the ordered tree on disk, which is sled, behind a handful of calls. Nothing else in the house
 //! names sled; what is known of its ways is known here: that its `flush` is no fsync, that it panics over
-//! damage, and that it lets go of its file a moment late. Records lie packed in it (`packing`), and only here: the log
-//! and the memtable have them as they are. Otherwise it knows nothing of what is stored.
+//! damage, and that it lets go of its file a moment late. It knows nothing of what is stored; how that lies in it is for
+//! `disk` to say.
 
 use std::fs::{File, OpenOptions};
 use std::ops::Bound;
@@ -17,7 +17,6 @@ use crate::ports::Fault;
 use crate::store::config::OpenError;
 use crate::store::embedded::directory::Directory;
 use crate::store::embedded::panic_hook;
-use crate::store::{codec, keys, packing};
 
 /// A key or a value as the tree hands it out: shared, not copied.
 pub(super) type Bytes = ::sled::IVec;
@@ -42,8 +41,6 @@ pub(super) struct Tree {
     db: Db,
     /// Our own handle of sled's log: `flush` writes it but does not make it durable.
     log: Arc<File>,
-    /// Whether records are packed here from now on. Those that were are unpacked in any case.
-    packs: bool,
 }
 
 impl Tree {
@@ -70,48 +67,41 @@ impl Tree {
                 return Err(OpenError::Damaged { dir: dir(), what });
             }
         };
-        Self::with_log(db, &path, directory.packs())
+        Self::with_log(db, &path)
     }
 
-    fn with_log(db: Db, path: &Path, packs: bool) -> Result<Self, OpenError> {
+    fn with_log(db: Db, path: &Path) -> Result<Self, OpenError> {
         let path = path.join("db");
         let log = OpenOptions::new().write(true).open(&path);
         let log = log.map_err(|source| OpenError::of(&path, source))?;
-        Ok(Self { db, log: Arc::new(log), packs })
+        Ok(Self { db, log: Arc::new(log) })
     }
 
-    /// A tree of its own for a test.
+    /// A tree of its own for a test, and where it lies: nothing there outlives it.
     #[cfg(test)]
-    pub(super) fn temporary() -> Self {
+    pub(super) fn temporary() -> (Self, std::path::PathBuf) {
         let config = ::sled::Config::new().temporary(true);
-        Self::with_log(config.open().unwrap(), &config.get_path(), true).unwrap()
+        let path = config.get_path();
+        (Self::with_log(config.open().unwrap(), &path).unwrap(), path)
     }
 
     /// What lies at a key.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
-        let found = self.db.get(key).map_err(|error| fault(&error))?;
-        Ok(found.map(|value| unpacked(key, value)))
+        self.db.get(key).map_err(|error| fault(&error))
     }
 
-    /// Puts a value at a key, or empties it. Durable only after [`Tree::sync`].
-    pub(super) fn set(&self, key: &[u8], value: Option<&Bytes>) -> Result<(), Fault> {
+    /// Puts a value at a key, or empties it; what lay there comes back. Durable only after [`Tree::sync`].
+    pub(super) fn set(&self, key: &[u8], value: Option<&Bytes>) -> Result<Option<Bytes>, Fault> {
         let outcome = match value {
-            Some(value) => match self.packs.then(|| packed(key, value)).flatten() {
-                Some(packed) => self.db.insert(key, packed),
-                None => self.db.insert(key, value),
-            },
+            Some(value) => self.db.insert(key, value),
             None => self.db.remove(key),
         };
-        outcome.map(drop).map_err(|error| fault(&error))
+        outcome.map_err(|error| fault(&error))
     }
 
     /// The rows of a stretch of keys, from either end.
     pub(super) fn rows(&self, span: Span) -> impl DoubleEndedIterator<Item = Row> + use<> {
-        self.db.range(span).map(|row| {
-            let (key, value) = row.map_err(|error| fault(&error))?;
-            let value = unpacked(&key, value);
-            Ok((key, value))
-        })
+        self.db.range(span).map(|row| row.map_err(|error| fault(&error)))
     }
 
     /// Makes everything that was set durable: sled's `flush` ends in `sync_file_range`, which survives no
@@ -142,21 +132,6 @@ impl Tree {
             )),
         }
     }
-}
-
-/// A record as it lies in the tree. Chunks of large values are packed before they are cut (`chunks`), and may begin
-/// with any byte.
-fn packed(key: &[u8], value: &Bytes) -> Option<Vec<u8>> {
-    if keys::is_chunk(key) { None } else { packing::pack(value) }
-}
-
-/// The record that was packed. One that does not unpack becomes one whose checksum does not fit: whoever reads it
-/// knows whose it is, and says so as of any other that rotted (J6).
-fn unpacked(key: &[u8], value: Bytes) -> Bytes {
-    if keys::is_chunk(key) || !packing::is_packed(&value) {
-        return value;
-    }
-    packing::unpack(&value).map_or_else(|| Bytes::from(&[codec::FORMAT]), Bytes::from)
 }
 
 /// What sled's no means for us.

@@ -1,30 +1,31 @@
-//! View: the store as whoever asks sees it: the tree on disk, under what it is yet to be given. Not a
+//! View: the store as whoever asks sees it: what is on disk, under what that is yet to be given. Not a
 //! snapshot: whoever holds it keeps the writer waiting.
 
 use std::cmp::Ordering;
 
 use crate::ports::Fault;
+use crate::store::embedded::disk::Disk;
 use crate::store::embedded::memtable::{Entry, Memtable};
-use crate::store::embedded::tree::{Bytes, Row, Span, Tree};
+use crate::store::embedded::tree::{Bytes, Row, Span};
 use crate::store::embedded::waiting::Waiting;
 
 /// The store as it is now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
-    tree: &'a Tree,
+    disk: &'a Disk,
     memtable: &'a Memtable,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(tree: &'a Tree, memtable: &'a Memtable) -> Self {
-        Self { tree, memtable }
+    pub(super) fn new(disk: &'a Disk, memtable: &'a Memtable) -> Self {
+        Self { disk, memtable }
     }
 
     /// What lies at a key.
     pub(super) fn get(self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
         match self.memtable.get(key) {
             Some(value) => Ok(value.clone()),
-            None => self.tree.get(key),
+            None => self.disk.get(key),
         }
     }
 
@@ -41,14 +42,14 @@ impl<'a> View<'a> {
     /// The rows of a stretch of keys, upwards.
     pub(super) fn rows(self, span: Span) -> impl Iterator<Item = Row> + use<'a> {
         let [active, immutable] = self.memtable.rows(&span);
-        let below = merged(immutable, self.tree.rows(span).map(entry), Ordering::Less);
+        let below = merged(immutable, self.disk.rows(span).map(entry), Ordering::Less);
         merged(active, below, Ordering::Less).filter_map(row)
     }
 
     /// The same, downwards.
     pub(super) fn rows_back(self, span: Span) -> impl Iterator<Item = Row> + use<'a> {
         let [active, immutable] = self.memtable.rows(&span).map(Iterator::rev);
-        let below = merged(immutable, self.tree.rows(span).rev().map(entry), Ordering::Greater);
+        let below = merged(immutable, self.disk.rows(span).rev().map(entry), Ordering::Greater);
         merged(active, below, Ordering::Greater).filter_map(row)
     }
 }
@@ -95,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::embedded::memtable::{Table, flush};
+    use crate::store::embedded::memtable::Table;
     use crate::store::embedded::wal_records::Write;
 
     type Keys = Vec<(u8, Option<u8>)>;
@@ -122,15 +123,15 @@ mod tests {
             flushed: Keys, immutable: Keys, active: Keys, from: Option<u8>, to: Option<u8>,
         ) {
             let table = |keys: &Keys| keys.iter().copied().map(write).collect::<Table>();
-            let (under, whole) = (Tree::temporary(), Tree::temporary());
-            flush(&table(&flushed), &under, |_| false).unwrap();
+            let (under, whole) = (Disk::temporary(), Disk::temporary());
+            under.flush(&table(&flushed), |_| false).unwrap();
             let mut memtable = Memtable::default();
             immutable.iter().copied().map(write).for_each(|write| memtable.insert(write));
             memtable.rotate();
             let rotated = memtable.immutable();
             active.iter().copied().map(write).for_each(|write| memtable.insert(write));
             for keys in [&flushed, &immutable, &active] {
-                flush(&table(keys), &whole, |_| false).unwrap();
+                whole.flush(&table(keys), |_| false).unwrap();
             }
 
             let nothing = Memtable::default();
@@ -141,7 +142,7 @@ mod tests {
             for key in 0..=u8::MAX {
                 prop_assert_eq!(view.get(&[b'k', key]).unwrap(), plain.get(&[b'k', key]).unwrap());
             }
-            flush(&rotated, &under, |key| memtable.is_newer(key)).unwrap();
+            under.flush(&rotated, |key| memtable.is_newer(key)).unwrap();
             let shadowed = told(View::new(&under, &memtable).rows_back(span(from, to)));
             prop_assert_eq!(&shadowed, &back, "shadowed by itself");
             memtable.forget_immutable();

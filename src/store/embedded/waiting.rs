@@ -13,7 +13,8 @@ use crate::kernel::{RunId, Version};
 use crate::ports::Fault;
 use crate::store::codec;
 use crate::store::embedded::chunks::Sealed;
-use crate::store::embedded::tree::{Bytes, Tree};
+use crate::store::embedded::disk::Disk;
+use crate::store::embedded::tree::Bytes;
 use crate::store::embedded::wal_records::Write;
 use crate::store::keys::{self, Packed, RUN_BYTES};
 
@@ -131,12 +132,12 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// What waits in a tree.
-    pub(super) fn of(tree: &Tree) -> Result<Self, Fault> {
+    /// What waits on disk.
+    pub(super) fn of(disk: &Disk) -> Result<Self, Fault> {
         let mut waiting = Self::default();
         for tag in [keys::ENTRY_LEAF, keys::GROUP] {
             let [from, to] = [tag, tag + 1].map(|tag| vec![keys::PENDING, tag]);
-            for row in tree.rows((Bound::Included(from), Bound::Excluded(to))) {
+            for row in disk.rows((Bound::Included(from), Bound::Excluded(to))) {
                 let (key, record) = row?;
                 waiting.take(&key, Some(&record));
             }

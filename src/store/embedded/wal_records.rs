@@ -66,7 +66,7 @@ fn add(record: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
     record.extend_from_slice(value.unwrap_or_default());
 }
 
-/// No write weighs anything near this: a value lies in chunks of 4 KiB.
+/// No write weighs anything near this: a value has at most 128 MiB.
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(REMOVED - 1)
 }

@@ -85,7 +85,7 @@ fn j13_a_store_of_the_build_before_is_chained_with_one_leaf_a_journal() {
         assert_eq!(format(root.path()), "holdpoint store 1");
         opened(root.path());
         let told = verified(root.path());
-        assert_eq!(format(root.path()), "holdpoint store 3");
+        assert_eq!(format(root.path()), "holdpoint store 4");
         let [runs, events, unchained, waiting] =
             ["runs", "events", "unchained", "waiting"].map(|name| told[name].as_u64().unwrap());
         assert!(runs > 1 && events > runs, "{told}");
@@ -129,7 +129,7 @@ fn j13_a_takeover_that_is_killed_at_whatever_point_is_finished_by_the_next_openi
             for name in ["runs", "events", "unchained", "waiting"] {
                 assert_eq!(told[name], whole[name], "{point}, {end}: {name}");
             }
-            assert_eq!(format(root.path()), "holdpoint store 3", "{point}, {end}");
+            assert_eq!(format(root.path()), "holdpoint store 4", "{point}, {end}");
         }
     }
 }

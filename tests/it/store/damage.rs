@@ -16,8 +16,8 @@ use crate::support::server::{
 };
 use crate::terminal::cli::{Ended, holdpoint};
 
-/// Room for the store of one run and some; sled's file grows by half of this.
-const FILE_KIB_MAX: u64 = 2_048;
+/// Room for the store of a few runs: more than sled's file has at first, and less than it has once it has grown.
+const FILE_KIB_MAX: u64 = 700;
 /// Runs tried on a disk that holds fewer.
 const STARTS_MAX: u32 = 200;
 

@@ -1,12 +1,12 @@
 //! The embedded store and its directory: what survives, what is refused, and in which words.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use holdpoint::kernel::{Millis, RunId};
 use holdpoint::ports::{AppendError, Fault, Head, Hold, Journal, RunFilter, StoreReport};
-use holdpoint::store::{OpenError, StoreConfig, keys, packing};
+use holdpoint::store::{OpenError, StoreConfig, keys, packing, value_beside};
 
 use crate::support::kit::{
     Bed, Play, WORDS, config, key_row, open, open_with, run_id, session_id, workflow,
@@ -274,7 +274,7 @@ async fn a_first_opening_that_was_cut_short_can_be_done_again() {
     let store = open(dir.path()).await.unwrap();
     Play::park(&*store.journal(), 1, "s", 10, &workflow(None)).await;
     let format = fs::read_to_string(dir.path().join("format")).unwrap();
-    assert_eq!(format.trim(), "holdpoint store 3");
+    assert_eq!(format.trim(), "holdpoint store 4");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -317,6 +317,9 @@ async fn j2_what_was_acknowledged_is_in_the_files_before_they_are_closed() {
     fs::create_dir(copy.path().join("store")).unwrap();
     for name in ["format", "wal", "wal2", "store/db", "store/conf"] {
         fs::copy(bed.path().join(name), copy.path().join(name)).unwrap();
+    }
+    if bed.path().join("values").exists() {
+        crate::store::damage::copy(&bed.path().join("values"), &copy.path().join("values"));
     }
     let journal = open(copy.path()).await.unwrap().journal();
     assert_eq!(picture(&*journal).await, before);
@@ -370,31 +373,31 @@ fn names(dir: &Path, prefix: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(prefix)).collect()
 }
 
-/// sled itself, behind the store's back. It tells records as they were before they were packed.
-pub(crate) struct Raw(sled::Db);
+/// sled itself, behind the store's back. It tells records as they were before they were packed or laid beside it.
+pub(crate) struct Raw(sled::Db, PathBuf);
 
 pub(crate) fn raw(dir: &Path) -> Raw {
     let config = sled::Config::new().path(dir.join("store"));
     loop {
         match config.open() {
             Err(sled::Error::Io(_)) => std::thread::yield_now(),
-            opened => return Raw(opened.unwrap()),
+            opened => return Raw(opened.unwrap(), dir.to_path_buf()),
         }
     }
 }
 
 impl Raw {
     pub(crate) fn get(&self, key: impl AsRef<[u8]>) -> sled::Result<Option<Vec<u8>>> {
-        Ok(self.0.get(&key)?.map(|value| unpacked(key.as_ref(), &value)))
+        Ok(self.0.get(&key)?.map(|value| self.whole(key.as_ref(), &value)))
     }
 
     pub(crate) fn scan_prefix(
         &self,
         prefix: impl AsRef<[u8]>,
     ) -> impl DoubleEndedIterator<Item = sled::Result<(sled::IVec, Vec<u8>)>> {
-        self.0.scan_prefix(prefix).map(|row| {
+        self.0.scan_prefix(prefix).map(move |row| {
             let (key, value) = row?;
-            let value = unpacked(&key, &value);
+            let value = self.whole(&key, &value);
             Ok((key, value))
         })
     }
@@ -417,14 +420,21 @@ impl Raw {
         rows.filter(|(key, value)| packing::is_packed(value) && !keys::is_chunk(key)).count()
     }
 
+    /// How many values lie beside it.
+    pub(crate) fn beside(&self) -> usize {
+        let rows = self.0.iter().map(Result::unwrap);
+        rows.filter(|(key, value)| value_beside(&self.1, key, value).unwrap().is_some()).count()
+    }
+
+    fn whole(&self, key: &[u8], lies: &[u8]) -> Vec<u8> {
+        let is_packed = packing::is_packed(lies) && !keys::is_chunk(key);
+        let beside = || value_beside(&self.1, key, lies).unwrap();
+        if is_packed { packing::unpack(lies).unwrap() } else { beside().unwrap_or(lies.to_vec()) }
+    }
+
     pub(crate) fn flush(&self) -> sled::Result<usize> {
         self.0.flush()
     }
-}
-
-fn unpacked(key: &[u8], value: &[u8]) -> Vec<u8> {
-    let is_packed = packing::is_packed(value) && !keys::is_chunk(key);
-    if is_packed { packing::unpack(value).unwrap() } else { value.to_vec() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -432,12 +442,11 @@ async fn j6_wherever_a_packed_record_rots_its_run_is_told_as_damaged() {
     let bed = Bed::sled().await;
     Play::park(&*bed.journal(), 0, "s", 10, &workflow(None)).await;
     bed.journal().close().await;
+    // As a build before this one laid it in the tree.
     let (key, whole) = {
-        let db = raw(bed.path()).0;
-        let (key, value) = db.scan_prefix(b"j").next().unwrap().unwrap();
-        (key, value.to_vec())
+        let (key, value) = raw(bed.path()).scan_prefix(b"j").next().unwrap().unwrap();
+        (key, packing::pack(&value).unwrap())
     };
-    assert!(packing::is_packed(&whole), "what lies in the tree is packed");
     for at in [1, 2, 3, 4, whole.len() / 2, whole.len() - 1] {
         let mut rotten = whole.clone();
         rotten[at] ^= 1;
@@ -454,6 +463,34 @@ async fn j6_wherever_a_packed_record_rots_its_run_is_told_as_damaged() {
         );
         assert!(journal.is_healthy(), "damage is told, and is no panic");
         journal.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j6_wherever_the_value_log_rots_its_runs_are_told_as_damaged() {
+    let bed = Bed::sled().await;
+    Play::park(&*bed.journal(), 0, "s", 10, &workflow(None)).await;
+    bed.journal().close().await;
+    let file = bed.path().join("values/1");
+    let whole = fs::read(&file).unwrap();
+    for at in [0, 4, 8, 12, 16, 17, whole.len() / 2] {
+        let mut rotten = whole.clone();
+        rotten[at] ^= 1;
+        fs::write(&file, rotten).unwrap();
+        let journal = open(bed.path()).await.unwrap().journal();
+        let told = journal.verify().await.unwrap().damage;
+        assert!(told.iter().any(|what| what.contains("checksum")), "{at}: {told:?}");
+        assert!(journal.is_healthy(), "damage is told, and is no panic");
+        journal.close().await;
+    }
+    for (length, what) in [(10, "`values/1` has lost its end"), (0, "`values/1` is missing")] {
+        fs::write(&file, &whole[..length]).unwrap();
+        if length == 0 {
+            fs::remove_file(&file).unwrap();
+        }
+        let refused = open(bed.path()).await.unwrap_err();
+        assert!(matches!(refused, OpenError::Damaged { .. }), "{refused:?}");
+        assert!(refused.to_string().contains(what), "{refused}");
     }
 }
 

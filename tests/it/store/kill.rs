@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place, yield_now};
 use tokio::time::timeout;
 
+use crate::store::collected::COLLECTING;
 use crate::support::caller::{Caller, Heard, Ledger, Place};
 use crate::support::kit;
 use crate::support::server::{Server, Setup, drained, names, run, start_of};
@@ -50,6 +51,8 @@ const STORE: &[(&str, &[u32])] = &[
 const REPLAY: &[(&str, &[u32])] = &[
     ("store.before_replay", &[1]),
     ("store.before_checkpoint", &[1]),
+    ("store.values_written", &[1]),
+    ("store.values_synced", &[1]),
     ("store.flushed", &[1]),
     ("store.flush_synced", &[1]),
     ("store.after_checkpoint", &[1]),
@@ -191,9 +194,14 @@ async fn killed_while_the_log_is_replayed_nothing_is_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_during_a_checkpoint_nothing_acknowledged_is_lost() {
-    for point in
-        ["store.before_checkpoint", "store.flushed", "store.flush_synced", "store.after_checkpoint"]
-    {
+    for point in [
+        "store.before_checkpoint",
+        "store.values_written",
+        "store.values_synced",
+        "store.flushed",
+        "store.flush_synced",
+        "store.after_checkpoint",
+    ] {
         for passage in [1, 2] {
             die_settling(point, passage).await;
         }
@@ -276,9 +284,13 @@ fn every_failpoint_there_is_has_its_kills() {
     // Killed in evidence/taken_over.rs, where there is an older store.
     assert!(found.remove("store.before_takeover"));
     assert!(found.remove("store.after_takeover"));
-    // Killed in taken_over.rs, where there is one whose records lie unpacked.
-    assert!(found.remove("store.before_packing"));
-    assert!(found.remove("store.after_packing"));
+    // Killed in taken_over.rs, where there is one whose values lie in the tree.
+    assert!(found.remove("store.before_renaming"));
+    assert!(found.remove("store.after_renaming"));
+    // Killed in collected.rs, where much is written over.
+    for point in COLLECTING {
+        assert!(found.remove(point));
+    }
     let killed: BTreeSet<_> =
         [STORE, REPLAY, ENGINE, API].concat().iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(found, killed);

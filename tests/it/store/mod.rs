@@ -1,5 +1,6 @@
 //! The embedded store: what survives, what rots, what is taken over and what goes out and in.
 
+pub(crate) mod collected;
 pub(crate) mod damage;
 pub(crate) mod embedded;
 pub(crate) mod golden;

@@ -154,20 +154,26 @@ async fn what_the_first_build_asked_is_answered_by_whom_it_asks_and_done_once() 
     }
 }
 
+/// The builds whose stores are only named anew, the formats that those have, and how they ended.
+fn earlier() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let builds = [("second", "holdpoint store 2"), ("third", "holdpoint store 3")].into_iter();
+    builds.flat_map(|(build, format)| ENDS.map(|end| (build, format, end)))
+}
+
 /// The words that were said to the build before records were packed, which are more than one place holds.
 fn many_words() -> String {
     (0..3000).map(|number| format!("Bill {number}.")).collect::<Vec<_>>().join(" ")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_lies_unpacked_is_read_answered_and_verified_and_what_is_written_since_beside_it() {
-    for end in ENDS {
-        let left = left_by("second", end);
+async fn what_lies_in_the_tree_is_read_answered_and_verified_and_what_is_written_since_beside_it() {
+    for (build, was, end) in earlier() {
+        let left = left_by(build, end);
         let root = left.0.path().to_path_buf();
         let format = || fs::read_to_string(root.join("data/format")).unwrap();
-        assert_eq!(format().trim(), "holdpoint store 2");
+        assert_eq!(format().trim(), was);
         let mut taken = Taken::of(left);
-        assert_eq!(format().trim(), "holdpoint store 3", "a build that cannot unpack keeps off");
+        assert_eq!(format().trim(), "holdpoint store 4", "a build that cannot read it keeps off");
         for round in ["at once", "after a restart"] {
             let request =
                 ListRunsRequest { session_id: "of-many-words".into(), ..Default::default() };
@@ -193,29 +199,33 @@ async fn what_lies_unpacked_is_read_answered_and_verified_and_what_is_written_si
             let told = holdpoint(&root, &[look, "--data", data.to_str().unwrap()], "");
             assert_eq!(told.code, 0, "{end}: {look}: {}{}", told.out, told.err);
         }
-        assert!(raw(&data).packed() > 0, "{end}: what is written since is packed");
+        assert!(raw(&data).beside() > 0, "{end}: what is written since lies beside the tree");
     }
 }
 
 #[test]
-fn e8_whoever_only_looks_at_what_lies_unpacked_leaves_it_to_the_build_that_wrote_it() {
-    for end in ENDS {
-        let (root, _) = left_by("second", end);
+fn e8_whoever_only_looks_at_an_earlier_form_leaves_it_to_the_build_that_wrote_it() {
+    for (build, was, end) in earlier() {
+        let (root, _) = left_by(build, end);
         let data = root.path().join("data");
         for look in ["verify", "doctor"] {
             let told = holdpoint(root.path(), &[look, "--data", data.to_str().unwrap()], "");
             assert_eq!(told.code, 0, "{end}: {look}: {}{}", told.out, told.err);
             let format = fs::read_to_string(data.join("format")).unwrap();
-            assert_eq!(format.trim(), "holdpoint store 2", "{end}: {look}");
+            assert_eq!(format.trim(), was, "{end}: {look}");
         }
-        assert_eq!(raw(&data).packed(), 0, "{end}: nothing that it could not read was written");
+        let written = raw(&data);
+        let unread = if build == "second" { written.packed() } else { written.beside() };
+        assert_eq!(unread, 0, "{build}, {end}: nothing that it could not read was written");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_is_whole_wherever_the_first_to_pack_it_is_killed() {
-    for point in ["store.before_packing", "store.after_packing"] {
-        let (root, keys) = left_by("second", "killed");
+async fn a_store_is_whole_wherever_the_first_to_write_it_anew_is_killed() {
+    let points = ["store.before_renaming", "store.after_renaming"];
+    let builds = ["second", "third"].into_iter();
+    for (build, point) in builds.flat_map(|build| points.map(|point| (build, point))) {
+        let (root, keys) = left_by(build, "killed");
         let armed = Setup::new(root.path()).arg("--keys=keys.toml").failpoint(point, 1);
         assert!(!armed.spawn().wait().unwrap().success(), "{point}: it dies there");
         let taken = Taken::of((root, keys));

@@ -3,8 +3,8 @@
 
     make.py BINARY [FOLDER]
 
-It was run once with the first complete build (commit edcde10), and once, into `../second`, with the last one before
-records were packed (4a48fe7); `killed.tar.gz` and `stopped.tar.gz` are never made again, because what those builds have
+It was run once with the first complete build (commit edcde10), once, into `../second`, with the last one before
+records were packed (4a48fe7), and once, into `../third`, with the last one before values lay beside the tree (52e1212); `killed.tar.gz` and `stopped.tar.gz` are never made again, because what those builds have
 written is what every later one must read. Kept so that one can see what is in them.
 """
 import json, os, pathlib, shutil, signal, socket, subprocess, sys, tarfile, tempfile, threading
