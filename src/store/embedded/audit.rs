@@ -1,6 +1,6 @@
 //! Audit of an embedded store: every byte of it is read once, and every index is held against the heads.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use crate::kernel::{Recorded, RunId};
 use crate::ports::log::Lane;
@@ -16,7 +16,10 @@ use crate::store::index_entries::IndexEntries;
 use crate::store::keys;
 
 /// Reads everything, checks everything, and says what it found.
-pub(super) fn verify(view: View<'_>, (store, format): (&Path, u8)) -> Result<StoreReport, Fault> {
+pub(super) fn verify(
+    view: View<'_>,
+    (dirs, format): (&[PathBuf; 2], u8),
+) -> Result<StoreReport, Fault> {
     let mut audit = Audit::new("sled", format);
     let before = Counts::read(view)?;
     runs(view, &mut audit)?;
@@ -35,12 +38,12 @@ pub(super) fn verify(view: View<'_>, (store, format): (&Path, u8)) -> Result<Sto
     if !leaves::is_known(view)? {
         audit.damage("other leaves wait for their places than are known to".into());
     }
-    if let Ok(blobs) = bytes_below(&store.join("blobs"))
+    if let Ok(blobs) = bytes_below(&dirs[0].join("blobs"))
         && blobs > 0
     {
         audit.damage(format!("`blobs/` holds {blobs} bytes; it must stay empty"));
     }
-    audit.report.bytes = bytes_below(store).unwrap_or_default();
+    audit.report.bytes = dirs.iter().map(|dir| bytes_below(dir).unwrap_or_default()).sum();
     Ok(audit.finish())
 }
 

@@ -201,7 +201,7 @@ impl Committer {
     fn begin_checkpoint(&mut self) -> Result<(), Fault> {
         self.checkpointer.wait()?;
         self.health.check_failure()?;
-        let generation = self.wal.turn().map_err(|error| broken(&error))?;
+        let generation = self.wal.turn(self.database.bytes()).map_err(|error| broken(&error))?;
         self.database.rotate()?;
         self.checkpointer.begin(generation)
     }

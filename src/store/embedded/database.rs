@@ -138,6 +138,12 @@ impl Database {
         emptied.map_or(Ok(()), |segment| disk.remove(segment))
     }
 
+    /// About how large it is on disk; 0 where it is closed.
+    pub(super) fn bytes(&self) -> u64 {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().map_or(0, |open| open.disk.bytes())
+    }
+
     /// What no checkpoint noted goes: the write-ahead log has been replayed.
     pub(super) fn tidy(&self) -> Result<(), Fault> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);

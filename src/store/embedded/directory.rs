@@ -28,6 +28,8 @@ use crate::store::config::{OpenError, StoreConfig};
 
 /// What every format begins with.
 const OURS: &str = "holdpoint store ";
+/// The folder of the value log.
+pub(super) const VALUES: &str = "values";
 /// The format of the directory: layout, keys and records together.
 const FORMAT: &str = "holdpoint store 4";
 /// The format before it, in which every value lies in the tree. It is read as it is, and what is written anew lies beside
@@ -170,6 +172,16 @@ impl Directory {
     /// Where sled lives.
     pub(super) fn store(&self) -> PathBuf {
         self.path.join("store")
+    }
+
+    /// Where the value log's files are.
+    pub(super) fn values(&self) -> PathBuf {
+        self.path.join(VALUES)
+    }
+
+    /// Where everything lies that is stored: sled's, and what lies beside it.
+    pub(super) fn stored(&self) -> [PathBuf; 2] {
+        [self.store(), self.values()]
     }
 
     /// The store is whole and durable: names it as one, and makes its files' names durable too.

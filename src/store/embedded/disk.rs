@@ -47,7 +47,7 @@ impl Disk {
         let dir = || directory.path().to_path_buf();
         let damaged = |what: String| OpenError::Damaged { dir: dir(), what };
         let note = note(&tree).map_err(|fault| damaged(fault.to_string()))?;
-        let place = ValueLog::dir(directory.path());
+        let place = directory.values();
         let values = ValueLog::open(place.clone(), &note.1).map_err(|error| match error {
             ValueLogError::Io(source) => OpenError::of(&place, source),
             ValueLogError::Lost(what) => damaged(what),
@@ -72,6 +72,11 @@ impl Disk {
         let tree = Tree::open(directory, cache_bytes);
         let tree = tree.map_err(|error| Fault::Permanent(error.to_string()))?;
         Ok(Self { tree, values, collector, packs, lays_beside })
+    }
+
+    /// About how large it is.
+    pub(super) fn bytes(&self) -> u64 {
+        self.tree.bytes().saturating_add(self.values.bytes())
     }
 
     /// Lets go of it.
@@ -237,7 +242,7 @@ impl Disk {
     #[cfg(test)]
     pub(super) fn temporary() -> Self {
         let (tree, dir) = Tree::temporary();
-        Self::with(tree, ValueLog::open(ValueLog::dir(&dir), &[]).unwrap())
+        Self::with(tree, ValueLog::open(dir.join("values"), &[]).unwrap())
     }
 
     #[cfg(test)]

@@ -34,7 +34,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let (tree, path) = Tree::temporary();
-        let dir = ValueLog::dir(&path);
+        let dir = path.join("values");
         let disk = Disk::with(tree.clone(), ValueLog::open(dir.clone(), &[]).unwrap());
         Self { tree, dir, disk, lies: BTreeMap::new(), generation: 0, removed: 0 }
     }

@@ -458,9 +458,9 @@ impl Journal for EmbeddedJournal {
     }
 
     async fn verify(&self) -> Result<StoreReport, Fault> {
-        let store = self.database.directory.store();
+        let dirs = self.database.directory.stored();
         let format = self.database.directory.format();
-        self.ask(move |view| audit::verify(view, (&store, format))).await
+        self.ask(move |view| audit::verify(view, (&dirs, format))).await
     }
 
     fn evidence(&self) -> &dyn Evidence {

@@ -43,7 +43,7 @@ pub(super) fn take_over(database: &Database, wal: &mut Wal) -> Result<(), Fault>
             failpoint::hit("store.after_takeover");
         }
         if wal.is_needed() && (wal.is_full() || pass.is_done) {
-            let generation = wal.turn().map_err(|error| broken(&error))?;
+            let generation = wal.turn(database.bytes()).map_err(|error| broken(&error))?;
             database.rotate()?;
             database.checkpoint(generation)?;
         }

@@ -104,6 +104,11 @@ impl Tree {
         self.db.range(span).map(|row| row.map_err(|error| fault(&error)))
     }
 
+    /// About how large it is; 0 where that cannot be told.
+    pub(super) fn bytes(&self) -> u64 {
+        self.db.size_on_disk().unwrap_or_default()
+    }
+
     /// Makes everything that was set durable: sled's `flush` ends in `sync_file_range`, which survives no
     /// power cut, so fdatasync comes after it. An error is final: what the kernel could not write it may
     /// have dropped, and a second try would succeed without it (E7).

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::failpoint;
+use crate::store::embedded::directory;
 use crate::store::embedded::tree::Bytes;
 use crate::store::embedded::value_blocks::{self, Block, HEADER_BYTES, Place, Value};
 use crate::store::embedded::varints;
@@ -123,11 +124,6 @@ impl ValueLog {
         Ok(())
     }
 
-    /// Where the files of the log in a directory are.
-    pub(super) fn dir(data: &Path) -> PathBuf {
-        data.join("values")
-    }
-
     /// Writes values at the end, durably, and tells where each lies.
     pub(super) fn append(&self, values: Vec<Value>) -> io::Result<Vec<(Vec<u8>, Place)>> {
         let mut placed = Vec::with_capacity(values.len());
@@ -202,6 +198,11 @@ impl ValueLog {
             self.recent().add(place.segment, place.offset, Arc::clone(whole));
         }
         Ok(whole)
+    }
+
+    /// How large it is.
+    pub(super) fn bytes(&self) -> u64 {
+        self.segments().values().map(|segment| segment.end).sum()
     }
 
     /// The tree has a value no more.
@@ -355,7 +356,7 @@ fn read_note(mut note: &[u8]) -> Option<Vec<(u32, u64, u64, u64)>> {
 /// the value rotted.
 pub(in crate::store) fn peek(data: &Path, key: &[u8], lies: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let Some(place) = Place::read(lies) else { return Ok(None) };
-    let file = File::open(ValueLog::dir(data).join(place.segment.to_string()))?;
+    let file = File::open(data.join(directory::VALUES).join(place.segment.to_string()))?;
     let bytes = usize::try_from(place.block).unwrap_or(usize::MAX);
     let whole = read_at(&file, place.offset.into(), bytes)?;
     let whole = whole.and_then(|block| value_blocks::whole(&block));

@@ -49,7 +49,7 @@ pub(super) struct Wal {
     offset: u64,
     /// How many records the generation before has, if it may not be flushed yet.
     records_before: u64,
-    /// About how large the store is: as it was found, and what was logged since.
+    /// How large the store was when this generation was begun.
     store_bytes: u64,
 }
 
@@ -113,14 +113,15 @@ impl Wal {
     }
 
     /// Goes on in the other file, whose generation is flushed. The one that was written until
-    /// now comes back.
-    pub(super) fn turn(&mut self) -> io::Result<u64> {
+    /// now comes back. `store_bytes` is about how large the store is now.
+    pub(super) fn turn(&mut self, store_bytes: u64) -> io::Result<u64> {
         let written = self.generation;
         self.records_before = self.index;
         self.which = 1 - self.which;
         self.generation += 1;
         self.index = 0;
-        self.store_bytes = self.store_bytes.saturating_add(std::mem::take(&mut self.offset));
+        self.offset = 0;
+        self.store_bytes = store_bytes;
         let (file, window) = (&self.files[self.which], self.window());
         if file.metadata()?.len() > 2 * window {
             file.set_len(window)?;
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(before, Vec::<Vec<Write>>::new());
         for (at, &count) in generations.iter().enumerate() {
             if at > 0 {
-                wal.turn().unwrap();
+                wal.turn(0).unwrap();
             }
             for number in 1..=count {
                 wal.append(&group(number)).unwrap();
@@ -245,12 +246,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut wal = written(dir.path(), &[2]);
         let end = wal.offset;
-        wal.turn().unwrap();
+        wal.turn(0).unwrap();
         wal.append(&group(1)).unwrap();
         spoil(&wal.files[0], end - 1);
         assert!(rotten(dir.path(), 0).contains("generation 2 has begun"));
         assert_eq!(opened(dir.path(), 1).1, [group(1)], "flushed, it is of no account");
-        wal.turn().unwrap();
+        wal.turn(0).unwrap();
         wal.append(&group(1)).unwrap();
         assert!(rotten(dir.path(), 0).contains("generation 3 has begun"));
     }
@@ -262,8 +263,8 @@ mod tests {
         let large = vec![(b"k".to_vec(), Some(Bytes::from(vec![7; 1 << 20])))];
         wal.append(&large).unwrap();
         assert!(wal.is_full() && !wal.is_brimming());
-        assert_eq!(wal.turn().unwrap(), 1);
-        assert_eq!(wal.turn().unwrap(), 2);
+        assert_eq!(wal.turn(0).unwrap(), 1);
+        assert_eq!(wal.turn(0).unwrap(), 2);
         assert_eq!(wal.files[0].metadata().unwrap().len(), CHECKPOINT_BYTES);
         assert_eq!(opened(dir.path(), 2).1, Vec::<Vec<Write>>::new());
     }
@@ -281,11 +282,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_logged_counts_for_how_large_the_store_is() {
+    fn how_much_is_logged_goes_by_how_large_the_store_has_become() {
         let dir = tempfile::tempdir().unwrap();
         let (mut wal, _) = opened(dir.path(), 0);
-        wal.offset = 8 << 20;
-        wal.turn().unwrap();
+        wal.turn(8 << 20).unwrap();
         wal.offset = 512 << 10;
         assert!(wal.is_full());
         wal.offset -= 1;

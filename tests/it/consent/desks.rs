@@ -17,7 +17,7 @@ use holdpoint::ports::{Clock as _, Journal};
 use holdpoint::store::MemoryCluster;
 use serde_json::json;
 
-use crate::consent::drawn::Chance;
+use crate::support::chance::Chance;
 use crate::support::plays::{answer, start};
 use crate::support::postgres::Database;
 use crate::support::{Actors, SimClock};

@@ -18,7 +18,8 @@ use holdpoint::kernel::{Principal, Role, ToolCall, ToolFault, Workflow, digest};
 use holdpoint::ports::{Journal, Tools};
 use serde_json::{Value, json};
 
-use crate::consent::drawn::{Chance, File, Known, PEOPLE, Roll, Stage};
+use crate::consent::drawn::{File, Known, PEOPLE, Roll, Stage};
+use crate::support::chance::Chance;
 use crate::support::{Actors, SimClock, all};
 
 /// Rounds that the suite takes part in; a longer one is a command of its own.

@@ -11,7 +11,7 @@ use holdpoint::ports::Journal;
 use holdpoint::store::StoreConfig;
 use serde_json::json;
 
-use crate::store::embedded::flip;
+use crate::store::sled::flip;
 use crate::support::kit::{Bed, Play, WORDS, config, laws, open, open_with, workflow};
 use crate::support::plays::{answer, start, writers};
 use crate::support::workflows::approval;

@@ -20,7 +20,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use tempfile::TempDir;
 
 use crate::contract::evidence::all_sequenced;
-use crate::store::embedded::{Raw, raw};
+use crate::store::sled::{Raw, raw};
 use crate::support::kit::{Bed, Play, definition, open, run_id, workflow};
 use crate::support::server::Setup;
 use holdpoint::kernel::Millis;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::store::embedded::raw;
+use crate::store::sled::raw;
 use crate::support::server::{Client, Server, asked, names, run, send, start_of};
 use crate::terminal::cli::holdpoint;
 

@@ -276,7 +276,7 @@ async fn j13_a_definition_without_its_gate_under_the_old_digest_is_not_run() {
     let request = asked(&events).unwrap().request_id;
     server.terminate();
     server.wait();
-    let db = crate::store::embedded::raw(&root.path().join("data"));
+    let db = crate::store::sled::raw(&root.path().join("data"));
     let mut changed = 0;
     for row in db.scan_prefix([holdpoint::store::keys::DEFINITION]) {
         let (key, record) = row.unwrap();

@@ -140,7 +140,7 @@ fn j13_what_was_taken_over_cannot_be_changed_afterwards() {
     opened(root.path());
     verified(root.path());
     let data = root.path().join("data");
-    let db = crate::store::embedded::raw(&data);
+    let db = crate::store::sled::raw(&data);
     let changed = db.scan_prefix([holdpoint::store::keys::ENTRY]).find_map(|row| {
         let (key, record) = row.unwrap();
         let (link, payload) = holdpoint::store::codec::unseal_chained(&key, &record).ok()?;

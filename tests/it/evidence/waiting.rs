@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::contract::evidence::{all_sequenced, looked_at};
 use crate::store::damage::copy;
-use crate::store::embedded::raw;
+use crate::store::sled::raw;
 use crate::support::kit::{Bed, Play, open, workflow};
 
 /// What a leaf takes in the record of its group.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::store::embedded::flip;
+use crate::store::sled::flip;
 use crate::support::server::{
     Client, Server, Setup, answer_to, asked, drained, names, run, send, start_of,
 };

@@ -1,13 +1,14 @@
 //! The embedded store and its directory: what survives, what is refused, and in which words.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use holdpoint::kernel::{Millis, RunId};
+use holdpoint::kernel::Millis;
 use holdpoint::ports::{AppendError, Fault, Head, Hold, Journal, RunFilter, StoreReport};
-use holdpoint::store::{OpenError, StoreConfig, keys, packing, value_beside};
+use holdpoint::store::{OpenError, StoreConfig, packing};
 
+use crate::store::sled::{flip, raw};
 use crate::support::kit::{
     Bed, Play, WORDS, config, key_row, open, open_with, run_id, session_id, workflow,
 };
@@ -373,70 +374,6 @@ fn names(dir: &Path, prefix: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(prefix)).collect()
 }
 
-/// sled itself, behind the store's back. It tells records as they were before they were packed or laid beside it.
-pub(crate) struct Raw(sled::Db, PathBuf);
-
-pub(crate) fn raw(dir: &Path) -> Raw {
-    let config = sled::Config::new().path(dir.join("store"));
-    loop {
-        match config.open() {
-            Err(sled::Error::Io(_)) => std::thread::yield_now(),
-            opened => return Raw(opened.unwrap(), dir.to_path_buf()),
-        }
-    }
-}
-
-impl Raw {
-    pub(crate) fn get(&self, key: impl AsRef<[u8]>) -> sled::Result<Option<Vec<u8>>> {
-        Ok(self.0.get(&key)?.map(|value| self.whole(key.as_ref(), &value)))
-    }
-
-    pub(crate) fn scan_prefix(
-        &self,
-        prefix: impl AsRef<[u8]>,
-    ) -> impl DoubleEndedIterator<Item = sled::Result<(sled::IVec, Vec<u8>)>> {
-        self.0.scan_prefix(prefix).map(move |row| {
-            let (key, value) = row?;
-            let value = self.whole(&key, &value);
-            Ok((key, value))
-        })
-    }
-
-    pub(crate) fn insert(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl Into<sled::IVec>,
-    ) -> sled::Result<Option<sled::IVec>> {
-        self.0.insert(key, value)
-    }
-
-    pub(crate) fn remove(&self, key: impl AsRef<[u8]>) -> sled::Result<Option<sled::IVec>> {
-        self.0.remove(key)
-    }
-
-    /// How many records lie packed in it.
-    pub(crate) fn packed(&self) -> usize {
-        let rows = self.0.iter().map(Result::unwrap);
-        rows.filter(|(key, value)| packing::is_packed(value) && !keys::is_chunk(key)).count()
-    }
-
-    /// How many values lie beside it.
-    pub(crate) fn beside(&self) -> usize {
-        let rows = self.0.iter().map(Result::unwrap);
-        rows.filter(|(key, value)| value_beside(&self.1, key, value).unwrap().is_some()).count()
-    }
-
-    fn whole(&self, key: &[u8], lies: &[u8]) -> Vec<u8> {
-        let is_packed = packing::is_packed(lies) && !keys::is_chunk(key);
-        let beside = || value_beside(&self.1, key, lies).unwrap();
-        if is_packed { packing::unpack(lies).unwrap() } else { beside().unwrap_or(lies.to_vec()) }
-    }
-
-    pub(crate) fn flush(&self) -> sled::Result<usize> {
-        self.0.flush()
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn j6_wherever_a_packed_record_rots_its_run_is_told_as_damaged() {
     let bed = Bed::sled().await;
@@ -492,15 +429,4 @@ async fn j6_wherever_the_value_log_rots_its_runs_are_told_as_damaged() {
         assert!(matches!(refused, OpenError::Damaged { .. }), "{refused:?}");
         assert!(refused.to_string().contains(what), "{refused}");
     }
-}
-
-/// Flips a bit in the first record under a prefix, and says whose it was.
-pub(crate) fn flip(dir: &Path, prefix: u8) -> RunId {
-    let db = raw(dir);
-    let (key, value) = db.scan_prefix([prefix]).next().unwrap().unwrap();
-    let mut value = value.clone();
-    *value.last_mut().unwrap() ^= 1;
-    db.insert(&key, value).unwrap();
-    db.flush().unwrap();
-    keys::unpack(&key[1..=keys::RUN_BYTES]).unwrap()
 }

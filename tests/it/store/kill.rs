@@ -21,6 +21,7 @@ use tokio::time::timeout;
 
 use crate::store::collected::COLLECTING;
 use crate::support::caller::{Caller, Heard, Ledger, Place};
+use crate::support::chance::Chance;
 use crate::support::kit;
 use crate::support::server::{Server, Setup, drained, names, run, start_of};
 use crate::terminal::cli::holdpoint;
@@ -148,21 +149,21 @@ impl Field {
         let mut killed = 0;
         while killed < kills {
             // Now while they catch up with what they knew, now while they come further.
-            let is_further = chance.below(2) == 0;
+            let is_further = chance.next().is_multiple_of(2);
             let count = |heard: &Heard| if is_further { heard.new } else { heard.in_all };
-            let moment = count(&heard.borrow()) + chance.below(60);
+            let moment = count(&heard.borrow()) + chance.next() % 60;
             let waiting = async { heard.wait_for(|heard| count(heard) >= moment).await.map(drop) };
             tokio::select! {
                 outcome = timeout(PATIENCE, waiting) => outcome.expect("somebody hears something").unwrap(),
                 Some(ended) = callers.join_next() => ended.expect("callers go on until it is enough"),
             }
-            for _ in 0..chance.below(200) {
+            for _ in 0..chance.next() % 200 {
                 yield_now().await;
             }
             field.die();
             killed += 1;
-            while chance.below(6) == 0 {
-                die_young(&field.setup, chance.below(40_000)).await;
+            while chance.next().is_multiple_of(6) {
+                die_young(&field.setup, chance.next() % 40_000).await;
                 field.cut();
                 killed += 1;
             }
@@ -490,18 +491,5 @@ fn collect(folder: &Path, found: &mut BTreeSet<String>) {
         for rest in text.split("failpoint::hit(\"").skip(1) {
             found.insert(rest.split('"').next().unwrap().to_owned());
         }
-    }
-}
-
-/// Chance that can be had again: `SplitMix64`.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
     }
 }

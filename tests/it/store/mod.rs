@@ -9,6 +9,7 @@ pub(crate) mod golden_rules;
 pub(crate) mod kill;
 pub(crate) mod no_room;
 pub(crate) mod private_files;
+pub(crate) mod sled;
 pub(crate) mod taken_over;
 pub(crate) mod transfer;
 pub(crate) mod transfer_cut;

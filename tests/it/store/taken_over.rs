@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tonic::{Code, Status};
 
 use crate::consent::stage::refusal;
-use crate::store::embedded::raw;
+use crate::store::sled::raw;
 use crate::support::server::{Client, Server, Setup, drained, journal, run, start_of};
 use crate::terminal::cli::holdpoint;
 

@@ -1,6 +1,7 @@
 //! Support: a clock that tests move, agents that tests steer, an engine over any store.
 
 pub(crate) mod caller;
+pub(crate) mod chance;
 pub(crate) mod collector;
 pub(crate) mod fake_orchestrator;
 pub(crate) mod kit;
