@@ -29,6 +29,7 @@ use crate::store::embedded::high_water_mark::HighWaterMark;
 use crate::store::embedded::lull::Lull;
 use crate::store::embedded::prepared::{Change, Prepared};
 use crate::store::embedded::prune_scan::PruneScan;
+use crate::store::embedded::reader;
 use crate::store::embedded::wal::Wal;
 use crate::store::embedded::wal_records::Write;
 use crate::store::leases::Leases;
@@ -97,6 +98,8 @@ pub(super) struct Committer {
     pub(super) wal: Wal,
     pub(super) checkpointer: Checkpointer,
     pub(super) lull: Lull,
+    /// Whether somebody wants the room that pruned runs took.
+    pub(super) is_pruned: bool,
 }
 
 impl Committer {
@@ -216,10 +219,11 @@ impl Committer {
     }
 
     /// Retention: forgets runs that were over before `before`. The tree reclaims their space by itself, in
-    /// its own compaction.
+    /// its own compaction; what lay beside it goes before the store is closed.
     fn prune(&mut self, before: Millis, limit: usize) -> Result<usize, Fault> {
         self.health.check()?;
         self.cache.clear();
+        let mark = self.mark.read();
         self.mark
             .clear()
             .map_err(|error| Fault::Permanent(format!("the high-water mark: {error}")))?;
@@ -236,7 +240,23 @@ impl Committer {
                 break;
             }
         }
+        // Also where nothing was: one before may have been cut off.
+        self.is_pruned = true;
+        // As it was, where its run is still there: an older copy of the store is told by it.
+        if let Some((run, version)) = mark
+            && self.database.with(|view| reader::head(view, &run))?.is_some()
+        {
+            self.mark.write(&run, version);
+        }
         Ok(pruned)
+    }
+
+    /// Gives the disk back what was pruned.
+    fn make_room(&mut self) -> Result<(), Fault> {
+        while self.is_pruned {
+            self.is_pruned = self.database.make_room()?;
+        }
+        Ok(())
     }
 
     fn reopen_if_due(&mut self) {
@@ -259,8 +279,11 @@ impl Committer {
     /// Everything acknowledged is durable already; what is left is to let go. A checkpoint first, so that
     /// the next opening has nothing to replay.
     fn close(&mut self) {
-        let outcome =
-            if self.health.check().is_ok() { self.checkpoint() } else { self.checkpointer.wait() };
+        let outcome = if self.health.check().is_ok() {
+            self.checkpoint().and_then(|()| self.make_room())
+        } else {
+            self.checkpointer.wait()
+        };
         if let Err(failure) = outcome {
             tracing::warn!(%failure, "the last checkpoint failed; the next opening replays what it lacks");
         }

@@ -138,6 +138,27 @@ impl Database {
         emptied.map_or(Ok(()), |segment| disk.remove(segment))
     }
 
+    /// A checkpoint of nothing new, for the room that it makes; says whether there was any to make.
+    pub(super) fn make_room(&self) -> Result<bool, Fault> {
+        let disk = {
+            let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+            let Open { disk, memtable } = open.as_ref().ok_or_else(closed)?;
+            invariants::holds(memtable.immutable().is_empty(), "room is made between checkpoints");
+            disk.clone()
+        };
+        if !disk.is_room_due() {
+            return Ok(false);
+        }
+        let generation = self.with(reader::checkpoint)?;
+        disk.collect()?;
+        disk.sync()?;
+        let emptied = disk.note(generation)?;
+        disk.hand_over()?;
+        drop(disk);
+        self.forget_immutable(emptied)?;
+        Ok(true)
+    }
+
     /// About how large it is on disk; 0 where it is closed.
     pub(super) fn bytes(&self) -> u64 {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);

@@ -12,11 +12,11 @@ use crate::store::config::OpenError;
 use crate::store::embedded::chunks::CHUNK_BYTES_MAX;
 use crate::store::embedded::directory::Directory;
 use crate::store::embedded::invariants;
-use crate::store::embedded::memtable::Table;
 use crate::store::embedded::tree::{Bytes, Row, Span, Tree};
 use crate::store::embedded::value_blocks::{Place, Value};
 use crate::store::embedded::value_collector::Collector;
 use crate::store::embedded::value_log::{ValueLog, ValueLogError};
+use crate::store::embedded::wal_records::Table;
 use crate::store::{codec, keys, packing};
 
 /// Shorter values lie in the tree itself: a place in the log takes a dozen bytes.
@@ -201,6 +201,11 @@ impl Disk {
     /// Makes room by and by: copies a little of what is still needed out of what mostly is not.
     pub(super) fn collect(&self) -> Result<(), Fault> {
         if self.lays_beside { self.collector().copy(&self.tree, &self.values) } else { Ok(()) }
+    }
+
+    /// Whether there is room to be made.
+    pub(super) fn is_room_due(&self) -> bool {
+        self.lays_beside && self.collector().is_due(&self.values)
     }
 
     /// Makes everything that it was given durable.

@@ -57,7 +57,7 @@ impl HighWaterMark {
     }
 
     /// The mark; none if there is none, or if a power cut left half of one.
-    fn read(&self) -> Option<(RunId, Version)> {
+    pub(super) fn read(&self) -> Option<(RunId, Version)> {
         let mut bytes = [0; BYTES_MAX];
         let length = self.file.read_at(&mut bytes, 0).ok()?;
         let text = std::str::from_utf8(bytes.get(..length)?).ok()?;

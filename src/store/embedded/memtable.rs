@@ -1,7 +1,6 @@
 //! Memtable: writes that are durable in the write-ahead log and not yet in the tree on disk, in memory and
 //! in the order of their keys. It makes nothing durable; what it holds would be replayed from the log.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -10,12 +9,9 @@ use crate::store::embedded::disk::Disk;
 use crate::store::embedded::invariants;
 use crate::store::embedded::tree::{Bytes, Span};
 use crate::store::embedded::waiting::Waiting;
-use crate::store::embedded::wal_records::Write;
+use crate::store::embedded::wal_records::{Table, Write};
 use crate::store::keys;
 
-/// The last write of each key: a head that is written in every turn of a conversation reaches the tree
-/// once a checkpoint.
-pub(super) type Table = BTreeMap<Vec<u8>, Option<Bytes>>;
 /// A key and what was last written there: nothing where it was emptied.
 pub(super) type Entry = Result<(Bytes, Option<Bytes>), Fault>;
 

@@ -138,6 +138,7 @@ impl EmbeddedJournal {
             wal,
             checkpointer,
             lull,
+            is_pruned: false,
         };
         std::thread::Builder::new()
             .name("holdpoint-committer".into())

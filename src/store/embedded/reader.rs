@@ -59,9 +59,16 @@ pub(super) fn record(view: View<'_>, key: &[u8]) -> Result<Option<Bytes>, Fault>
 /// A head with what the store keeps beside it.
 pub(super) fn stored_head(view: View<'_>, run: &RunId) -> Result<Option<StoredHead>, Fault> {
     let Some(key) = keys::pack(run).map(|packed| keys::head(&packed)) else { return Ok(None) };
-    match record(view, &key)? {
+    let read = || match record(view, &key)? {
         Some(record) => whole_head(view, codec::unseal_head(&key, &record)?).map(Some),
         None => Ok(None),
+    };
+    // A listing reads many: whose it is that rotted must be told.
+    match read() {
+        Err(Fault::Corrupt(what)) if !what.contains(run.as_str()) => {
+            Err(Fault::Corrupt(format!("run `{run}`: {what}")))
+        }
+        read => read,
     }
 }
 

@@ -6,6 +6,9 @@
 //! the next one    sync of the tree ─► note, without the segment ─► the segment goes
 //! ```
 //!
+//! Where nothing had to be copied the segment goes with the very checkpoint. After a prune, and nothing else, all of it
+//! is done before the store is closed.
+//!
 //! What is copied is in no write-ahead log: the tree gets a new place only once the note has what lies there, and what
 //! lay at the old one goes only once the tree holds the new one durably.
 
@@ -73,8 +76,16 @@ impl Collector {
         self.copied = moved(old, values.append(kept).map_err(|error| unread(&error))?);
         if !self.copied.is_empty() {
             failpoint::hit("store.values_copied");
+        } else if is_through(values, segment, offset)? {
+            // What the tree was given since it had a place in it is synced before the note.
+            (self.victim, self.emptied) = (None, Some(segment));
         }
         Ok(())
+    }
+
+    /// Whether anything is left to do, by what is counted.
+    pub(super) fn is_due(&self, values: &ValueLog) -> bool {
+        self.emptied.is_some() || self.victim.is_some() || self.choose(values).is_some()
     }
 
     /// The full segment of which least is needed, if that is less than two thirds.
@@ -102,11 +113,15 @@ impl Collector {
             failpoint::hit("store.values_handed_over");
         }
         let Some((segment, offset)) = self.victim else { return Ok(()) };
-        if values.block_at(segment, offset).map_err(|error| unread(&error))?.is_none() {
+        if is_through(values, segment, offset)? {
             (self.victim, self.emptied) = (None, Some(segment));
         }
         Ok(())
     }
+}
+
+fn is_through(values: &ValueLog, segment: u32, offset: u64) -> Result<bool, Fault> {
+    Ok(values.block_at(segment, offset).map_err(|error| unread(&error))?.is_none())
 }
 
 /// What of a block the tree still has, and where it lies; none if the block does not add up.

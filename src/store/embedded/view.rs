@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::embedded::memtable::Table;
+    use crate::store::embedded::wal_records::Table;
     use crate::store::embedded::wal_records::Write;
 
     type Keys = Vec<(u8, Option<u8>)>;

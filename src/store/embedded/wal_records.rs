@@ -1,6 +1,8 @@
 //! Records of the write-ahead log: how a group of writes lies in it, and how what is there is read back and
 //! judged. Knows bytes, not files.
 
+use std::collections::BTreeMap;
+
 use crate::store::embedded::invariants;
 use crate::store::embedded::tree::Bytes;
 
@@ -16,6 +18,9 @@ const BEFORE: &[u8] = &[];
 
 /// One write: a key, and its value or nothing.
 pub(super) type Write = (Vec<u8>, Option<Bytes>);
+/// The last write of each key: a head that is written in every turn of a conversation reaches the tree
+/// once a checkpoint.
+pub(super) type Table = BTreeMap<Vec<u8>, Option<Bytes>>;
 
 /// Why the records could not be read.
 #[derive(Debug)]

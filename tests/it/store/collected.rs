@@ -1,13 +1,17 @@
 //! Collected: a store in which much was asked and is answered makes room in its value log, and is killed while it does.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use holdpoint::wire::v1::workflow_event::Event;
 use tempfile::TempDir;
 use tonic::Status;
 
-use crate::support::server::{Client, Server, Setup, answer_to, asked, drained, journal, start_of};
+use crate::support::server::{
+    Client, Server, Setup, answer_to, asked, drained, forget_settings, journal, start_of,
+};
 use crate::terminal::cli::holdpoint;
 
 /// Where a server may die while it makes room. kill.rs holds the list against the source.
@@ -121,6 +125,50 @@ async fn what_is_needed_no_more_goes_from_the_disk() {
     let left = segments(&root.path().join("data"));
     let begun = left.iter().max().copied().unwrap();
     assert!(left.len() < usize::try_from(begun).unwrap(), "{} of {begun} are left", left.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_pruned_goes_from_the_disk_at_once_and_a_kill_in_between_loses_nothing() {
+    let root = TempDir::new().unwrap();
+    let mut server = Server::start(root.path());
+    let mut client = server.client().await;
+    let (mut letters, end) = write_letters(&mut client).await;
+    assert!(end.is_ok(), "{end:?}");
+    letters.clear();
+    for number in 0..2 {
+        letters.push(Letter::draft(&mut client, words(9_000 + number)).await.unwrap());
+    }
+    drop(client);
+    server.terminate();
+    server.wait();
+    let data = root.path().join("data");
+    let before = segments(&data).len();
+    let prune = ["prune", "--older-than", "0m", "--data", data.to_str().unwrap()];
+    let mut deaths = 0;
+    for point in COLLECTING {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdpoint"));
+        forget_settings(&mut command);
+        let command = command.args(prune).env("HOLDPOINT_FAILPOINT", format!("{point}:1"));
+        let ended = command.current_dir(root.path()).output().unwrap();
+        deaths += u32::from(ended.status.signal() == Some(9));
+    }
+    assert!(deaths >= 2, "it is killed where files go");
+    let pruned = holdpoint(root.path(), &prune, "");
+    assert_eq!(pruned.code, 0, "{}", pruned.err);
+    let left = segments(&data);
+    assert!(left.len() <= 2, "{before} before, {left:?} left");
+    server.restart_here();
+    let mut client = server.client().await;
+    for letter in &mut letters {
+        letter.check(&mut client).await;
+        letter.approve(&mut client).await.unwrap();
+        letter.check(&mut client).await;
+    }
+    server.kill();
+    for look in ["doctor", "verify"] {
+        let told = holdpoint(root.path(), &[look, "--data", data.to_str().unwrap()], "");
+        assert_eq!(told.code, 0, "{look}: {}", told.out);
+    }
 }
 
 fn segments(data: &Path) -> Vec<u32> {
