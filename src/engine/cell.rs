@@ -13,7 +13,7 @@ use crate::engine::holder::Holder;
 use crate::engine::narrate::{Narrator, Published};
 use crate::engine::trace::SpanBuilder;
 use crate::kernel::evidence::Hash;
-use crate::kernel::{Event, Run, RunId, Status, Version};
+use crate::kernel::{Event, Run, RunId, Status, Version, weight};
 use crate::ports::HookRow;
 
 /// Runs kept in memory after their last use: a conversation that goes on is usually answered soon.
@@ -168,13 +168,13 @@ impl Cell {
             (tail.base, tail.bytes) = (first.sequence - 1, 0);
         }
         for published in batch {
-            tail.bytes += weight(&published.event);
+            tail.bytes += weight_of(&published.event);
             tail.events.push_back(published);
         }
         while tail.events.len() > TAIL_EVENTS_MAX || tail.bytes > TAIL_BYTES_MAX {
             let Some(dropped) = tail.events.pop_front() else { break };
             tail.base = dropped.sequence;
-            tail.bytes = tail.bytes.saturating_sub(weight(&dropped.event));
+            tail.bytes = tail.bytes.saturating_sub(weight_of(&dropped.event));
         }
         tail.rest = rest_of(run);
         drop(tail);
@@ -271,16 +271,16 @@ fn rest_of(run: &Run) -> Rest {
 }
 
 /// Roughly what an event weighs in memory; only the parts that can be large are counted.
-fn weight(event: &Event) -> usize {
+fn weight_of(event: &Event) -> usize {
     64 + match event {
         Event::MessageAdded { message, .. } => message.bytes(),
         Event::Delta { text, .. } => text.len(),
-        Event::Asked(question) => question.prompt.len() + 1024,
-        Event::Started(_)
-        | Event::Output { .. }
-        | Event::Answered { .. }
-        | Event::ToolCalled { .. }
-        | Event::ToolReturned { .. } => 4096,
+        Event::Asked(question) => question.weight() + 1024,
+        Event::Started(started) => weight(&started.input) + 4096,
+        Event::Output { value }
+        | Event::Answered { value, .. }
+        | Event::ToolReturned { value, .. } => weight(value) + 1024,
+        Event::ToolCalled { call, .. } => weight(&call.arguments) + 1024,
         Event::StepStarted { .. }
         | Event::HandedOff { .. }
         | Event::StepCompleted { .. }
@@ -331,7 +331,7 @@ struct Entry {
     cell: Arc<Cell>,
     /// When it was last used.
     stamp: u64,
-    /// What its conversation weighs.
+    /// What it weighs.
     bytes: usize,
     is_over: bool,
 }
@@ -367,7 +367,7 @@ impl Cells {
         set.cells.get(id).map(|entry| Arc::clone(&entry.cell))
     }
 
-    /// Notes what a run's conversation weighs now, and whether it is over.
+    /// Notes what a run weighs now, and whether it is over.
     pub(super) fn weigh(&self, id: &RunId, bytes: usize, is_over: bool) {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = set.cells.get_mut(id) else { return };

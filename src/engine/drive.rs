@@ -403,7 +403,7 @@ impl Engine {
     pub(super) fn heard(&self, cell: &Cell, hot: &Hot, batch: Vec<Arc<Published>>) {
         self.tell_inbox(&hot.run, &batch);
         cell.publish(&hot.run, batch);
-        self.inner.cells.weigh(&cell.id, hot.run.bytes_in_all(), hot.run.status.is_over());
+        self.inner.cells.weigh(&cell.id, hot.run.weight(), hot.run.status.is_over());
         if let Some(at) = hot.run.wake_at() {
             self.wake_at(at);
         }

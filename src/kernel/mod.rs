@@ -118,6 +118,7 @@ mod turn;
 mod unfollowed;
 pub mod veil;
 mod verb;
+mod weight;
 pub mod workflow;
 
 pub use act::REPLY;
@@ -181,4 +182,5 @@ pub use turn::{
 };
 pub use veil::Hidden;
 pub use verb::Verb;
+pub use weight::weight;
 pub use workflow::Workflow;
