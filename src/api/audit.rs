@@ -2,6 +2,7 @@
 
 use tonic::Status;
 
+use crate::api::listings::fitting;
 use crate::api::times::millis;
 use crate::api::{convert, given, status};
 use crate::engine::{AuditFilter, Engine};
@@ -21,22 +22,26 @@ pub(super) async fn list(
         since: request.since.map(millis),
         until: request.until.map(millis),
     };
-    let (token, size) = (&request.page_token, request.page_size);
+    let (filter, token, size) = (&filter, &request.page_token, request.page_size);
     if request.store {
         if filter.run.is_some() || filter.session.is_some() || filter.workflow.is_some() {
             let remedy =
                 "the store's own log is of no run: leave run_id, session_id and workflow_id out";
             return Err(status::refused(&Refusal::invalid("store", remedy)));
         }
-        let page = engine.log(&filter, token, size, who).await.map_err(status::of)?;
-        return Ok(pb::ListAuditResponse {
-            entries: page.rows.iter().map(convert::logged).collect(),
-            next_page_token: page.next.unwrap_or_default(),
-        });
+        return fitting(size, |size| async move {
+            let page = engine.log(filter, token, size, who).await.map_err(status::of)?;
+            let entries: Vec<_> = page.rows.iter().map(convert::logged).collect();
+            let (rows, next_page_token) = (entries.len(), page.next.unwrap_or_default());
+            Ok((pb::ListAuditResponse { entries, next_page_token }, rows))
+        })
+        .await;
     }
-    let page = engine.audit(&filter, token, size, who).await.map_err(status::of)?;
-    Ok(pb::ListAuditResponse {
-        entries: page.rows.iter().map(convert::audit_entry).collect(),
-        next_page_token: page.next.unwrap_or_default(),
+    fitting(size, |size| async move {
+        let page = engine.audit(filter, token, size, who).await.map_err(status::of)?;
+        let entries: Vec<_> = page.rows.iter().map(convert::audit_entry).collect();
+        let (rows, next_page_token) = (entries.len(), page.next.unwrap_or_default());
+        Ok((pb::ListAuditResponse { entries, next_page_token }, rows))
     })
+    .await
 }

@@ -7,17 +7,15 @@ use futures::Stream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Response, Status};
 
-use crate::api::times::millis;
 use crate::api::{
-    Doorkeeper, RUN_ID, Shown, audit, brought, convert, given, halts, people, receipts, replicas,
-    resources, status,
+    Doorkeeper, RUN_ID, Shown, audit, brought, convert, given, halts, listings, people, receipts,
+    replicas, resources, status,
 };
 use crate::engine::{
     AnswerRequest, Begun, Engine, ForkRequest, InboxFilter, OpenRequest, StartRequest, Until, Watch,
 };
 use crate::failpoint;
-use crate::kernel::{Kind, Principal, Refusal, Seen};
-use crate::ports::RunFilter;
+use crate::kernel::{Principal, Refusal, Seen};
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
 use pb::orchestrator_server::Orchestrator;
@@ -191,16 +189,7 @@ impl Orchestrator for Service {
         request: Request<pb::ListSessionsRequest>,
     ) -> Reply<pb::ListSessionsResponse> {
         let who = self.who(&request)?;
-        let request = request.into_inner();
-        let page = self
-            .engine
-            .sessions(&request.page_token, request.page_size, &who)
-            .await
-            .map_err(status::of)?;
-        Ok(Response::new(pb::ListSessionsResponse {
-            sessions: page.rows.iter().map(resources::session).collect(),
-            next_page_token: page.next.unwrap_or_default(),
-        }))
+        listings::sessions(&self.engine, request.into_inner(), &who).await.map(Response::new)
     }
 
     async fn get_run(&self, request: Request<pb::GetRunRequest>) -> Reply<pb::GetRunResponse> {
@@ -227,31 +216,7 @@ impl Orchestrator for Service {
         request: Request<pb::ListRunsRequest>,
     ) -> Reply<pb::ListRunsResponse> {
         let who = self.who(&request)?;
-        let request = request.into_inner();
-        let filter = RunFilter {
-            session: match request.session_id.as_str() {
-                "" => None,
-                given => Some(crate::kernel::SessionId::parse(given).map_err(|bad| {
-                    status::refused(&Refusal::invalid("session_id", bad.to_string()))
-                })?),
-            },
-            owner: None,
-            workflow: given(request.workflow_id),
-            status: match pb::RunStatus::try_from(request.status) {
-                Ok(pb::RunStatus::Unspecified) => None,
-                Ok(one) => one.as_str_name().strip_prefix("RUN_STATUS_").map(str::to_owned),
-                Err(_) => return Err(unknown_enum("status")),
-            },
-        };
-        let page = self
-            .engine
-            .runs(filter, &request.page_token, request.page_size, &who)
-            .await
-            .map_err(status::of)?;
-        Ok(Response::new(pb::ListRunsResponse {
-            runs: page.rows.iter().map(resources::run).collect(),
-            next_page_token: page.next.unwrap_or_default(),
-        }))
+        listings::runs(&self.engine, request.into_inner(), &who).await.map(Response::new)
     }
 
     async fn cancel_run(
@@ -272,25 +237,7 @@ impl Orchestrator for Service {
         request: Request<pb::ListRequestsRequest>,
     ) -> Reply<pb::ListRequestsResponse> {
         let who = self.who(&request)?;
-        let request = request.into_inner();
-        let filter = InboxFilter {
-            session: given(request.session_id),
-            workflow: given(request.workflow_id),
-            kind: kind_of(request.kind)?,
-            named: given(request.r#type),
-            principal: given(request.principal),
-            deadline_before: request.deadline_before.map(millis),
-            asked_before: request.asked_before.map(millis),
-        };
-        let page = self
-            .engine
-            .inbox_page(&who, &filter, &request.page_token, request.page_size)
-            .await
-            .map_err(status::of)?;
-        Ok(Response::new(pb::ListRequestsResponse {
-            requests: page.rows.iter().map(|open| self.opened(open, &who)).collect(),
-            next_page_token: page.next.unwrap_or_default(),
-        }))
+        listings::requests(&self.engine, request.into_inner(), &who).await.map(Response::new)
     }
 
     async fn get_request(
@@ -310,7 +257,7 @@ impl Orchestrator for Service {
         let filter = InboxFilter {
             session: given(request.session_id),
             workflow: given(request.workflow_id),
-            kind: kind_of(request.kind)?,
+            kind: listings::kind_of(request.kind)?,
             named: given(request.r#type),
             principal: given(request.principal),
             ..InboxFilter::default()
@@ -487,13 +434,4 @@ impl Orchestrator for Service {
         let checkpoints = views.iter().map(resources::checkpoint).collect();
         Ok(Response::new(pb::ListCheckpointsResponse { checkpoints }))
     }
-}
-
-fn kind_of(kind: i32) -> Result<Option<Kind>, Status> {
-    let one = pb::RequestKind::try_from(kind).map_err(|_| unknown_enum("kind"))?;
-    Ok(Kind::ALL.into_iter().find(|known| convert::kind(*known) == one))
-}
-
-fn unknown_enum(field: &str) -> Status {
-    status::refused(&Refusal::invalid(field, "expected one of the enum's values"))
 }

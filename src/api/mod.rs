@@ -16,6 +16,7 @@ pub(crate) mod form;
 pub mod grpc;
 mod halts;
 pub mod host;
+mod listings;
 pub mod on_cancel;
 pub mod pages;
 mod people;

@@ -5,9 +5,9 @@ use tonic::Status;
 
 use crate::api::status;
 use crate::engine::{Engine, Receipt};
-use crate::kernel::Principal;
 use crate::kernel::evidence::handover::Handover;
 use crate::kernel::evidence::receipt::written;
+use crate::kernel::{Principal, Refusal};
 use crate::wire::v1 as pb;
 
 /// What gRPC asks for.
@@ -17,6 +17,9 @@ pub(super) async fn get(
     who: &Principal,
 ) -> Result<pb::GetReceiptResponse, Status> {
     let pb::GetReceiptRequest { run_id, sequence, leaf_hash } = request;
+    if run_id.is_empty() {
+        return Err(status::refused(&Refusal::invalid("run_id", "say which run")));
+    }
     let receipt = engine.receipt(&run_id, sequence, &leaf_hash, who).await.map_err(status::of)?;
     Ok(pb::GetReceiptResponse { receipt: Some(message(&receipt)) })
 }

@@ -4,6 +4,7 @@ pub(crate) mod bad_inputs;
 pub(crate) mod clients;
 pub(crate) mod keys_again;
 pub(crate) mod keys_served;
+pub(crate) mod large_pages;
 pub(crate) mod refusals;
 pub(crate) mod refusals_stage;
 pub(crate) mod repeats;
