@@ -71,6 +71,7 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
                 );
                 findings.push(Finding { subject: "keys".into(), is_ok: true, detail });
             }
+            keys_lost(config, &*journal, &mut findings).await?;
             findings.extend(halts_finding(config, &*journal).await?);
             let (since, kept_in) = kept_head(config, &*journal).await?.unzip();
             let against = verify::Against { since, kept_in, ..verify::Against::default() };
@@ -127,6 +128,25 @@ fn keys_finding(config: &Config) -> Finding {
         Err(error) => (false, error.to_string()),
     };
     Finding { subject: "keys".into(), is_ok, detail }
+}
+
+/// Says of keys that were asked for and are gone what `serve` says: without them it lets nobody in.
+async fn keys_lost(
+    config: &Config,
+    journal: &dyn Journal,
+    findings: &mut [Finding],
+) -> Result<(), AppError> {
+    let told = findings.iter_mut().find(|finding| finding.subject == "keys" && finding.is_ok);
+    let Some(told) = told.filter(|_| keyring::left_for(config).is_none()) else { return Ok(()) };
+    match keyring::at_the_door(config, journal).await {
+        Err(gone @ (AppError::KeysGone | AppError::OwnKeysGone(_))) => {
+            let remedy = gone.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            (told.is_ok, told.detail) = (false, format!("{gone}{remedy}"));
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+        Err(other) => Err(other),
+    }
 }
 
 /// What is halted, if anything is: nothing is wrong with that, and it is why nothing moves.

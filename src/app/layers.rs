@@ -21,7 +21,8 @@ const LOST: [(&str, &str); 2] = [
 ];
 
 /// What no empty text is, where it is typed or stands in the file.
-const NEVER_NOTHING: [(&str, &str); 4] = [
+const NEVER_NOTHING: [(&str, &str); 5] = [
+    ("environment", "a word such as `production`: gates ask by it"),
     ("data", "the path of a directory"),
     ("workflows", "the path of a directory"),
     ("log", "a filter such as `info`; `off` writes no log"),
@@ -105,7 +106,9 @@ impl Layers<'_> {
         for (name, expected) in NEVER_NOTHING {
             let file = self.file.and_then(|(_, file)| file.get(name));
             let said = [(self.flags.get(name), Origin::Flag), (file, Origin::File)];
-            if let Some((_, origin)) = said.iter().find(|(text, _)| text.as_deref() == Some("")) {
+            if let Some((_, origin)) =
+                said.iter().find(|(text, _)| text.as_deref().map(str::trim) == Some(""))
+            {
                 let place = place(name, *origin, self.file.map(|(path, _)| path.as_path()));
                 return Err(ConfigError::Bad { place, value: String::new(), expected });
             }

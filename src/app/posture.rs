@@ -22,11 +22,12 @@ const OTHERS: Duration = Duration::from_secs(5);
 /// Hexadecimal digits of a fingerprint: enough to tell a key from the one before it.
 const FINGERPRINT_CHARS: usize = 16;
 
-/// Whether anybody had a key when somebody last looked.
+/// Whether this store was ever served with keys. Whoever takes the last one away, on purpose or not, lets nobody in: that
+/// everybody may come in is said by a store that never asked.
 pub(super) async fn had_keys(journal: &dyn Journal) -> Result<bool, Fault> {
     let kept = journal.remembered(NAME).await?;
     let kept = kept.and_then(|text| serde_json::from_str::<Posture>(&text).ok());
-    Ok(kept.is_some_and(|posture| !posture.keys.is_empty()))
+    Ok(kept.is_some_and(|posture| posture.has_asked()))
 }
 
 /// Notes what a command has made of the keys of a database. Nobody need live there to see it, and what is noted is where
@@ -39,7 +40,8 @@ pub(super) async fn note_keys(journal: &dyn Journal, keys: &Keys) -> Result<(), 
     };
     let now = offline::time_of(journal).await?;
     let (keys, ended) = prints(keys, now);
-    let after = Posture { keys, ended, ..before.clone() };
+    let asked = before.has_asked() || !keys.is_empty();
+    let after = Posture { keys, ended, asked, ..before.clone() };
     for note in after.since(&before) {
         journal.note(Noting::once(now, note)).await?;
     }
@@ -73,6 +75,8 @@ pub(super) struct Posture {
     keys: BTreeMap<String, String>,
     /// Keys whose time has come.
     ended: BTreeSet<String>,
+    /// Whether there ever was a key; absent before it was written down.
+    asked: bool,
 }
 
 impl Posture {
@@ -94,6 +98,7 @@ impl Posture {
             (name.clone(), groups.chain(titles).collect::<Vec<_>>())
         });
         let (keys, ended) = keys.map(|keys| prints(keys, now)).unwrap_or_default();
+        let asked = !keys.is_empty();
         Self {
             environment,
             unsaid: config.environment.is_none(),
@@ -101,7 +106,12 @@ impl Posture {
             people: people.filter(|(_, parts)| !parts.is_empty()).collect(),
             keys,
             ended,
+            asked,
         }
+    }
+
+    fn has_asked(&self) -> bool {
+        self.asked || !self.keys.is_empty()
     }
 
     /// How many names have keys, what the environment is, and whether four eyes are wanted.
@@ -175,8 +185,13 @@ impl Posture {
         self.note_since(before, engine).await
     }
 
-    async fn note_since(self, before: Option<String>, engine: &Engine) -> Result<(), EngineError> {
+    async fn note_since(
+        mut self,
+        before: Option<String>,
+        engine: &Engine,
+    ) -> Result<(), EngineError> {
         let known = before.and_then(|text| serde_json::from_str::<Self>(&text).ok());
+        self.asked |= known.as_ref().is_some_and(Self::has_asked);
         if known.as_ref() == Some(&self) {
             return Ok(());
         }
@@ -235,6 +250,7 @@ mod tests {
             people: [("ada".to_owned(), vec!["group:finance".to_owned()])].into(),
             keys: map(&[("ada", "1"), ("bob", "2")]),
             ended: BTreeSet::new(),
+            asked: true,
         };
         let now = Posture {
             environment: None,
@@ -243,6 +259,7 @@ mod tests {
             people: [("ada".to_owned(), vec!["role:director".to_owned()])].into(),
             keys: map(&[("ada", "9"), ("eve", "3")]),
             ended: ["eve".to_owned()].into(),
+            asked: true,
         };
         let told: Vec<_> = now.since(&before).iter().map(Note::words).collect();
         assert_eq!(

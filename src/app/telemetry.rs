@@ -18,7 +18,9 @@ pub fn begin(config: &Config) -> Result<(), AppError> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // A line that cannot be written is lost, and nothing else: it would be complained of where it could not be written.
+        .log_internal_errors(false);
     let outcome = match config.log_format {
         LogFormat::Text => builder.with_target(false).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),

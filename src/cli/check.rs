@@ -13,9 +13,9 @@ use crate::cli::term::{line, plain};
 /// Check workflow files: every problem with its line and remedy
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint check                      the files in ./workflows
+  holdpoint check                    # the files in ./workflows
   holdpoint check flows/*.yaml --json
-  holdpoint check --policy policy.yaml the same, and the operator's policy against them
+  holdpoint check --policy policy.yaml # the same, and the operator's policy against them
 
 Ends with 1 if anything is wrong. A warning is nothing wrong: it says where words, or something that was
 not shown, come to a deed without anybody's yes.")]

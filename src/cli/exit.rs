@@ -342,10 +342,9 @@ impl From<KeysError> for Trouble {
             | KeysError::Retired { .. }
             | KeysError::Full
             | KeysError::Reserved(_) => Exit::Refused,
-            KeysError::Io { .. }
-            | KeysError::NotKeys { .. }
-            | KeysError::Unusable { .. }
-            | KeysError::NoChance(_) => Exit::Failed,
+            KeysError::Io { .. } | KeysError::Unusable { .. } | KeysError::NoChance(_) => {
+                Exit::Failed
+            }
         };
         Self::new(exit, chain(&error))
     }

@@ -10,8 +10,8 @@ use crate::wire::v1::ForkRunRequest;
 /// Completed steps are not performed again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint fork run_01k9zq…                                     from its latest checkpoint, or where it failed
-  holdpoint fork run_01k9zq… --checkpoint chk_01k9zq…-000006     to answer that question otherwise
+  holdpoint fork run_01k9zq…                                   # from its latest checkpoint, or where it failed
+  holdpoint fork run_01k9zq… --checkpoint chk_01k9zq…-000006   # to answer that question otherwise
 
 A run that failed is taken up where it failed: that step is tried again, with one more attempt, and
 nothing that was finished is done again. If it had called a tool that is not `pure`, you are asked

@@ -23,11 +23,11 @@ const RELEASED: &str = "goes on";
 /// Stop everything, a workflow, a tool or an agent; let it go on
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint halt                                              what is stopped
+  holdpoint halt                                            # what is stopped
   holdpoint halt --all --reason \"payments look wrong\"
   holdpoint halt --tool send_message --reason \"wrong address\"
   holdpoint halt --release halt_01k9zq… --reason \"the bank says all is well\"
-  holdpoint halt --release all                                each that stands, one after the other
+  holdpoint halt --release all                              # each that stands, one after the other
 
 What is under way comes home; nothing else is begun. Questions stay open and take no decision, deadlines stand
 still, and all of it goes on when an admin takes the halt back. A file called HALT in the data directory stops

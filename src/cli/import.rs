@@ -1,6 +1,6 @@
 //! `holdpoint import`: an exported file back into an empty store, in a directory or in a database.
 
-use std::{fs::File, io, path::PathBuf};
+use std::{fmt::Display, fs::File, io, path::PathBuf};
 
 use crate::app::offline;
 use crate::cli::Ctx;
@@ -26,10 +26,13 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let from = if args.file.as_os_str() == "-" {
         spooled()?
     } else {
-        File::open(&args.file).map_err(|error| {
-            let text = format!("cannot read `{}`: {error}", args.file.display());
-            Trouble::new(Exit::Failed, text)
-        })?
+        let cannot = |why: &dyn Display| {
+            Trouble::new(Exit::Failed, format!("cannot read `{}`: {why}", args.file.display()))
+        };
+        if args.file.is_dir() {
+            return Err(cannot(&"it is a directory; name the file that `holdpoint export` wrote"));
+        }
+        File::open(&args.file).map_err(|error| cannot(&error))?
     };
     let (done, open) = offline::import(&ctx.config, from, &progress(ctx)).await?;
     tell(ctx, ("imported", "into"), done, false)?;

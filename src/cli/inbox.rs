@@ -28,8 +28,8 @@ pub(super) const PAGE: usize = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint inbox
-  holdpoint inbox 1                                 the first of the last inbox, whole
-  holdpoint inbox req_01k9zq…-2                     one of them, whole
+  holdpoint inbox 1                               # the first of the last inbox, whole
+  holdpoint inbox req_01k9zq…-2                   # one of them, whole
   holdpoint inbox --workflow event_planning --kind approval
   holdpoint inbox --type expense_report
   holdpoint inbox --watch --json")]

@@ -50,8 +50,16 @@ Roles: user      looks at, starts, cancels, forks and signals what is its own; a
 A service's key says for whom it speaks with `x-holdpoint-on-behalf-of: ada`. Alone it decides nothing.")]
     Add(Add),
     /// List the keys, without their secrets
+    #[command(after_help = "Examples:
+  holdpoint keys list
+  holdpoint keys list --json | jq -r .name")]
     List,
     /// Remove a key; whose it was is remembered
+    #[command(after_help = "Examples:
+  holdpoint keys remove adas-phone
+
+A running server refuses it within two seconds. Once keys were asked for, they always are: where the last one is gone
+nobody is let in, and `holdpoint serve` waits for another (`holdpoint keys add`).")]
     Remove {
         /// What it is called
         name: String,

@@ -21,13 +21,13 @@ const ABOUT: &str = "Drafts a message, has a person approve it, and sends it.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint new invoice
-  holdpoint new invoice --about \"Writes an invoice\" --to ada,group:finance --editable
-  holdpoint new invoice && holdpoint dev
+  holdpoint new reminder --about \"Writes an invoice\" --to ada,group:finance --editable
+  holdpoint new bill && holdpoint dev
 
 Writes NAME.yaml and NAME.script.yaml into the folder of the workflows. At a terminal it asks what
 was not given.")]
 pub(super) struct Args {
-    /// The workflow's name: letters, digits and `_`
+    /// The workflow's name: lower-case letters, digits, `_` and `-`
     pub name: String,
     /// What it does, in a sentence
     #[arg(long, value_name = "TEXT")]

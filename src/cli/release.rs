@@ -11,7 +11,7 @@ use crate::wire::v1::{KeptHead, ListHaltsRequest, ReleaseStoreRequest, ReleaseSt
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint inbox && holdpoint runs && holdpoint release
-  holdpoint verify; holdpoint release --forget-head       what was signed since the backup is given up
+  holdpoint verify; holdpoint release --forget-head     # what was signed since the backup is given up
 
 Look first: `holdpoint cancel` is taken before it, nothing else is. A server that runs goes on at once.
 

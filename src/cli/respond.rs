@@ -24,12 +24,12 @@ use crate::wire::v1::{GetRunRequest, ListRequestsRequest, Request, SendResponses
 /// Answer a question, and follow what comes of it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint respond 1                               shows the first of the last inbox, and asks
-  holdpoint respond 1 approve                       decides what that inbox showed, or nothing
+  holdpoint respond 1                             # shows the first of the last inbox, and asks
+  holdpoint respond 1 approve                     # decides what that inbox showed, or nothing
   holdpoint respond req_01k9zq…-1 \"Pier 66\"
   holdpoint respond req_01k9zq…-2 yes
   holdpoint respond req_01k9zq…-2 no --note \"too expensive\"
-  holdpoint respond req_01k9zq…-2 edit              opens $EDITOR; what you leave there is approved once you say so
+  holdpoint respond req_01k9zq…-2 edit            # opens $EDITOR; what you leave there is approved once you say so
   holdpoint respond req_01k9zq…-2 return --note \"name the price\"
   holdpoint respond req_01k9zq…-3 --json-value '{\"guests\": 30}' --json
 

@@ -11,7 +11,7 @@ use crate::cli::exit::{Exit, Trouble};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   holdpoint restored --data ./holdpoint-data && holdpoint serve
-  holdpoint inbox && holdpoint runs && holdpoint release   once the server has opened it
+  holdpoint inbox && holdpoint runs && holdpoint release   # once the server has opened it
 
 What was said and done after the backup is not in it. So every open decision is asked anew, deeds that
 were released and not finished are asked about, and nothing is done until `holdpoint release`. The

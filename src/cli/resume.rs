@@ -20,11 +20,11 @@ const RECAP_MESSAGES_MAX: usize = 6;
 /// Take up a run that waits, after a restart too
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  holdpoint resume                  the run that began to wait last
-  holdpoint resume run_01k9zq…      this one
-  holdpoint resume req_01k9zq…-2    the run that asks this, at this question
-  holdpoint resume 1                the same, by its number in the last inbox
-  holdpoint resume party            the newest run of a session")]
+  holdpoint resume                # the run that began to wait last
+  holdpoint resume run_01k9zq…    # this one
+  holdpoint resume req_01k9zq…-2  # the run that asks this, at this question
+  holdpoint resume 1              # the same, by its number in the last inbox
+  holdpoint resume party          # the newest run of a session")]
 pub(super) struct Args {
     /// A run, a question or a session; the newest waiting run if left out
     #[arg(value_name = "RUN|REQUEST|SESSION")]

@@ -17,9 +17,9 @@ use crate::wire::v1::RunWorkflowRequest;
 #[command(after_help = "Examples:
   holdpoint run approve_and_send \"Invite the team to lunch on Friday\"
   holdpoint run event_planning \"Plan a party for 30 people\" --session party
-  holdpoint run intake --input-json '{\"customer\": 42}' --json
-  holdpoint run payout --input-json - < payout.json      what is secret stands in no list of processes
-  cat letter.txt | holdpoint run summarise -
+  cat letter.txt | holdpoint run approve_and_send -
+  holdpoint run YOURS --input-json '{\"customer\": 42}' --json  # a workflow of your own
+  holdpoint run YOURS --input-json - < payout.json            # what is secret stands in no list of processes
 
 `exit`, Ctrl-D or Ctrl-C leave it waiting; `holdpoint resume` takes it up again. Where there is no
 terminal, the question, or the halt that it stands at, is printed and the command ends with exit code 4.")]
@@ -82,9 +82,11 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 fn input(args: &Args) -> Result<Value, Trouble> {
     match (&args.input_json, args.text.as_deref()) {
-        (Some(text), _) if text == "-" => parse_json("--input-json", &term::read_all()?),
+        (Some(text), _) if text == "-" => {
+            parse_json("--input-json", &term::read_all("--input-json")?)
+        }
         (Some(text), _) => parse_json("--input-json", text),
-        (None, Some("-")) => Ok(Value::String(term::read_all()?.trim_end().to_owned())),
+        (None, Some("-")) => Ok(Value::String(term::read_all("input")?.trim_end().to_owned())),
         (None, Some(text)) => Ok(Value::String(text.to_owned())),
         (None, None) => Err(Trouble::new(Exit::Usage, "there is nothing to give the workflow")
             .hint(format!("holdpoint run {} \"what you want\"", args.workflow))),

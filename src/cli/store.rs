@@ -29,6 +29,9 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// Make the tables where there are none
+    #[command(after_help = "Examples:
+  HOLDPOINT_STORE=postgres://holdpoint:PASSWORD@db.internal/holdpoint holdpoint store migrate
+  holdpoint store migrate --store postgres://holdpoint@localhost/holdpoint")]
     Migrate,
     /// Move the store in the data directory into a database, while it is served or not
     #[command(after_help = "Examples:

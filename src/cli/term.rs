@@ -17,7 +17,7 @@ use rustix::stdio::stdin;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use tokio::sync::mpsc as async_mpsc;
 
-use crate::cli::exit::Trouble;
+use crate::cli::exit::{Exit, Trouble};
 
 /// A line that a person types or pipes in; an answer may be a pasted document.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -246,17 +246,27 @@ impl Input {
     }
 }
 
-/// All of stdin, up to the bound of a line.
-pub(super) fn read_all() -> Result<String, Trouble> {
-    let mut text = String::new();
-    io::stdin().lock().take(LINE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
+/// All of stdin, if it is text and no longer than an input may be: a part of it would be another input.
+pub(super) fn read_all(field: &str) -> Result<String, Trouble> {
+    let mut bytes = Vec::new();
+    io::stdin().lock().take(LINE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    let wrong = |what: &str| Trouble::new(Exit::Usage, format!("{field}: {what}"));
+    if is_cut(bytes.len()) {
+        return Err(wrong(&format!("standard input is too large: at most {LINE_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| wrong("standard input is no text in UTF-8"))
+}
+
+fn is_cut(bytes: usize) -> bool {
+    u64::try_from(bytes).map_or(true, |bytes| bytes > LINE_BYTES_MAX)
 }
 
 fn read_line() -> Option<String> {
     let mut text = String::new();
-    match io::stdin().lock().take(LINE_BYTES_MAX).read_line(&mut text) {
+    match io::stdin().lock().take(LINE_BYTES_MAX + 1).read_line(&mut text) {
         Ok(0) | Err(_) => None,
+        // What is left of it would be taken for the next line, and this for an answer that nobody gave.
+        Ok(bytes) if is_cut(bytes) => None,
         Ok(_) => Some(text.trim_end_matches(['\r', '\n']).to_owned()),
     }
 }

@@ -56,6 +56,9 @@ pub const PREFIX: &str = "hp_";
 const KEYS_MAX: usize = 1000;
 /// Names that are remembered after their keys are gone; with all keys they fit the file's bound.
 const RETIRED_MAX: usize = 4000;
+/// What helps where the file cannot be used.
+const FILE_REMEDY: &str =
+    "put a copy of it back, or move it away and make keys with `holdpoint keys add NAME`";
 /// Keys, names and dates of that many, generously.
 const FILE_BYTES_MAX: u64 = 2 << 20;
 /// A name is the owner of sessions and a word in every log line.
@@ -93,14 +96,6 @@ pub enum KeysError {
         path: PathBuf,
         /// Why not.
         source: io::Error,
-    },
-    /// The file does not hold keys.
-    #[error("cannot understand the keys file `{}`", .path.display())]
-    NotKeys {
-        /// The file.
-        path: PathBuf,
-        /// Where and why.
-        source: Box<toml::de::Error>,
     },
     /// The file holds something that no `keys add` has written.
     #[error("the keys file `{}` is not usable: {why}", .path.display())]
@@ -193,8 +188,13 @@ impl Keys {
 
     /// Reads the keys that are written so at `path`.
     fn read(text: &str, path: &Path) -> Result<Self, KeysError> {
-        let keys: Self = toml::from_str(text)
-            .map_err(|source| KeysError::NotKeys { path: path.into(), source: Box::new(source) })?;
+        let keys: Self = toml::from_str(text).map_err(|error| {
+            // Its own words show the line, and a key may stand there.
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let why = format!("line {line} is no part of a list of keys; {FILE_REMEDY}");
+            KeysError::Unusable { path: path.into(), why }
+        })?;
         match keys.complaint() {
             None => Ok(keys),
             Some(why) => Err(KeysError::Unusable { path: path.into(), why }),

@@ -10,6 +10,7 @@ pub(crate) mod inbox;
 pub(crate) mod looking;
 pub(crate) mod said_aloud;
 pub(crate) mod shared;
+pub(crate) mod slips;
 pub(crate) mod stranger;
 pub(crate) mod walkthroughs;
 pub(crate) mod words;
