@@ -317,7 +317,8 @@ impl AppError {
                     .into(),
             ),
             Self::OwnKeysGone(_) => Some(
-                "put the file back, or make a key with `holdpoint keys add NAME`. `holdpoint audit --store` says which there were"
+                "put the file back, or make a key with `holdpoint keys add NAME`; where it lies elsewhere, name it with `--keys`. \
+                 `holdpoint audit --store` says which there were"
                     .into(),
             ),
             Self::NoKeys { in_store: true, .. } => Some(

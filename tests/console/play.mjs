@@ -690,8 +690,10 @@ const scenes = {
       const forged = await post(server, stolen.action, { ...stolen.fields, decision: "approve" }, { ...adas, ...headers });
       assert.equal(forged.status, 403);
     }
-    const large = await post(server, stolen.action, { ...stolen.fields, decision: "approve", pad: "x".repeat(5 << 20) }, adas);
-    assert.equal(large.status, 413);
+    // It is refused before all of it is there: whoever still writes then may be hung up on before they read why.
+    const pad = "x".repeat(5 << 20);
+    const large = await post(server, stolen.action, { ...stolen.fields, decision: "approve", pad }, adas).catch((error) => ({ status: error.cause?.code }));
+    assert.ok([413, "EPIPE", "ECONNRESET"].includes(large.status), String(large.status));
     await page.reload();
     await page.getByRole("button", { name: "Approve" }).waitFor();
     await page.getByRole("button", { name: "Sign out" }).click();

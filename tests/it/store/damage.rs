@@ -17,7 +17,7 @@ use crate::support::server::{
 use crate::terminal::cli::{Ended, holdpoint};
 
 /// Room for the store of a few runs: more than sled's file has at first, and less than it has once it has grown.
-const FILE_KIB_MAX: u64 = 700;
+const FILE_KIB_MAX: u64 = 250;
 /// Runs tried on a disk that holds fewer.
 const STARTS_MAX: u32 = 200;
 
@@ -38,7 +38,7 @@ async fn run_ids(client: &mut Client) -> Vec<String> {
 
 async fn start(client: &mut Client, number: u32) -> Result<String, Status> {
     // Nothing repeats in it, so that nothing makes it small.
-    let words: Vec<_> = (0..8_000_u32).map(|word| format!("{number}/{}", word * word)).collect();
+    let words: Vec<_> = (0..4_000_u32).map(|word| format!("{number}/{}", word * word)).collect();
     let request = start_of("chat", "", &words.join(" "), &format!("key-{number}"));
     let events = drained(client.run_workflow(request).await?.into_inner()).await?;
     Ok(events[0].run_id.clone())

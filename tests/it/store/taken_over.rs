@@ -196,7 +196,8 @@ async fn what_lies_in_the_tree_is_read_answered_and_verified_and_what_is_written
         taken.server.kill();
         let data = root.join("data");
         for look in ["verify", "doctor"] {
-            let told = holdpoint(&root, &[look, "--data", data.to_str().unwrap()], "");
+            let place = ["--data", data.to_str().unwrap(), "--keys", "keys.toml"];
+            let told = holdpoint(&root, &[&[look][..], &place].concat(), "");
             assert_eq!(told.code, 0, "{end}: {look}: {}{}", told.out, told.err);
         }
         assert!(raw(&data).beside() > 0, "{end}: what is written since lies beside the tree");
@@ -209,7 +210,8 @@ fn e8_whoever_only_looks_at_an_earlier_form_leaves_it_to_the_build_that_wrote_it
         let (root, _) = left_by(build, end);
         let data = root.path().join("data");
         for look in ["verify", "doctor"] {
-            let told = holdpoint(root.path(), &[look, "--data", data.to_str().unwrap()], "");
+            let place = ["--data", data.to_str().unwrap(), "--keys", "keys.toml"];
+            let told = holdpoint(root.path(), &[&[look][..], &place].concat(), "");
             assert_eq!(told.code, 0, "{end}: {look}: {}{}", told.out, told.err);
             let format = fs::read_to_string(data.join("format")).unwrap();
             assert_eq!(format.trim(), was, "{end}: {look}");
