@@ -165,6 +165,7 @@ impl Keys {
         let gone = retired.iter().filter(|known| known.person == identity);
         let created =
             gone.fold(created.to_owned(), |created, known| later(created, &known.removed));
+        let created = between_seconds(created);
         retired.retain(|known| known.person != identity);
         keys.push(Key {
             name: new.name.clone(),
@@ -193,6 +194,14 @@ impl Keys {
         retired.push(Retired { name: name.into(), person, removed: removed.into() });
         Ok(())
     }
+}
+
+/// A time that is no whole second: those are taken for times of keys that were made to the nearest one, and for as much
+/// older, so that what was said with the key before would count (`people::say`).
+fn between_seconds(time: String) -> String {
+    let at = time.parse::<jiff::Timestamp>().ok().filter(|at| at.as_millisecond() % 1_000 == 0);
+    let next = at.and_then(|at| jiff::Timestamp::from_millisecond(at.as_millisecond() + 1).ok());
+    next.map_or(time, |next| format!("{next:.3}"))
 }
 
 /// A time, or the moment after another that it must not be before.
