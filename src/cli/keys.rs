@@ -59,7 +59,7 @@ A service's key says for whom it speaks with `x-holdpoint-on-behalf-of: ada`. Al
   holdpoint keys remove adas-phone
 
 A running server refuses it within two seconds. Once keys were asked for, they always are: where the last one is gone
-nobody is let in, and `holdpoint serve` waits for another (`holdpoint keys add`).")]
+nobody is let in, and `holdpoint serve` does not start before there is another (`holdpoint keys add`).")]
     Remove {
         /// What it is called
         name: String,

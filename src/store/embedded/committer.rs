@@ -99,7 +99,7 @@ pub(super) struct Committer {
     pub(super) checkpointer: Checkpointer,
     pub(super) lull: Lull,
     /// Whether somebody wants the room that pruned runs took.
-    pub(super) is_pruned: bool,
+    pub(super) wants_room: bool,
 }
 
 impl Committer {
@@ -241,7 +241,7 @@ impl Committer {
             }
         }
         // Also where nothing was: one before may have been cut off.
-        self.is_pruned = true;
+        self.wants_room = true;
         // As it was, where its run is still there: an older copy of the store is told by it.
         if let Some((run, version)) = mark
             && self.database.with(|view| reader::head(view, &run))?.is_some()
@@ -253,8 +253,8 @@ impl Committer {
 
     /// Gives the disk back what was pruned.
     fn make_room(&mut self) -> Result<(), Fault> {
-        while self.is_pruned {
-            self.is_pruned = self.database.make_room()?;
+        while self.wants_room {
+            self.wants_room = self.database.make_room()?;
         }
         Ok(())
     }

@@ -138,7 +138,7 @@ impl EmbeddedJournal {
             wal,
             checkpointer,
             lull,
-            is_pruned: false,
+            wants_room: false,
         };
         std::thread::Builder::new()
             .name("holdpoint-committer".into())
