@@ -16,7 +16,10 @@ pub use crate::app::config_error::ConfigError;
 use crate::app::config_error::FILE_BYTES_MAX;
 pub(crate) use crate::app::layers::masked;
 pub use crate::app::layers::{Audit, LogFormat, OWN_LOG};
-use crate::app::layers::{Layers, log_format, masked_whole, names, place, said, server_url};
+use crate::app::layers::{
+    Layers, dialled, log_format, masked_command, masked_whole, names, place, refuse_misspelt, said,
+    server_url,
+};
 use crate::app::server::CONNECTIONS_MAX;
 use crate::app::settings::Person;
 pub use crate::app::settings::{FILE, HEADING, Origin, Settings};
@@ -173,7 +176,11 @@ impl Config {
             log: layers.text("log").unwrap_or_else(|| "info".into()),
             log_format: layers.parsed("log_format", "text", "`text` or `json`", log_format)?,
             record_inputs: layers.path("record_inputs"),
-            server: layers.optional("server", "an address or a `http://` URL", server_url)?,
+            server: layers.optional(
+                "server",
+                "an address or a `http://` URL, with nothing behind the port",
+                dialled,
+            )?,
             api_key: layers.text("api_key"),
             drain_seconds: layers.parsed(
                 "drain_seconds",
@@ -199,6 +206,11 @@ impl Config {
             origins: layers.origins,
         };
         Ok(config)
+    }
+
+    /// Refuses names of variables that nearly name a setting: what they say would be passed over.
+    pub fn check_names(variables: impl Iterator<Item = String>) -> Result<(), ConfigError> {
+        refuse_misspelt(variables)
     }
 
     /// Who said what `name` is.
@@ -244,8 +256,8 @@ impl Config {
             ("assurance", Some(self.assurance.word().into())),
             ("audit_key", self.audit.key.as_deref().and_then(path)),
             ("audit_key_before", self.audit.key_before.as_deref().and_then(path)),
-            ("audit_signer", self.audit.signer.as_deref().map(masked_whole)),
-            ("audit_signer_before", self.audit.signer_before.as_deref().map(masked_whole)),
+            ("audit_signer", self.audit.signer.as_deref().map(masked_command)),
+            ("audit_signer_before", self.audit.signer_before.as_deref().map(masked_command)),
             ("audit_seconds", Some(self.audit.seconds.to_string())),
             ("log", Some(self.log.clone())),
             ("log_format", Some(self.log_format.word().into())),

@@ -30,6 +30,16 @@ pub enum ConfigError {
         /// Why.
         why: String,
     },
+    /// A variable is called nearly like a setting: what it says would be passed over, keys and rules included.
+    #[error(
+        "{variable} is no setting; did you mean HOLDPOINT_{}? Call it so, or unset it", .meant.to_uppercase()
+    )]
+    Misspelt {
+        /// What is set.
+        variable: String,
+        /// The setting that is called nearly so.
+        meant: String,
+    },
     /// A setting has a value it cannot have.
     #[error("{place}: `{value}` is not {expected}")]
     Bad {

@@ -173,3 +173,54 @@ fn no_form_of_an_address_tells_its_password() {
     }
     assert_eq!(masked("postgres://db/h?durability=single"), "postgres://db/h?durability=single");
 }
+
+#[test]
+fn k7_a_variable_that_nearly_names_a_setting_is_refused_and_what_others_set_is_not() {
+    let checked = |name: &str| Config::check_names(std::iter::once(name.to_owned()));
+    for (mistyped, meant) in [
+        ("HOLDPOINT_KEY", "HOLDPOINT_KEYS"),
+        ("HOLDPOINT_POLCY", "HOLDPOINT_POLICY"),
+        ("HOLDPOINT_ENVIROMENT", "HOLDPOINT_ENVIRONMENT"),
+        ("HOLDPOINT_FOUREYES", "HOLDPOINT_FOUR_EYES"),
+        ("HOLDPOINT_Keys", "HOLDPOINT_KEYS"),
+        ("HOLDPOINT_CONFG", "HOLDPOINT_CONFIG"),
+    ] {
+        let refused = checked(mistyped).unwrap_err().to_string();
+        assert!(refused.contains(mistyped) && refused.contains(meant), "{refused}");
+    }
+    for name in [
+        "HOLDPOINT_KEYS",
+        "HOLDPOINT_CONFIG",
+        "HOLDPOINT_MOVE_TO",
+        "HOLDPOINT_FAILPOINT",
+        // What a cluster sets where a service is called as we are.
+        "HOLDPOINT_PORT",
+        "HOLDPOINT_PORT_4653_TCP_ADDR",
+        "HOLDPOINT_SERVICE_HOST",
+        "HOLDPOINT_SERVICE_PORT_GRPC",
+        "PATH",
+    ] {
+        checked(name).unwrap();
+    }
+}
+
+#[test]
+fn of_a_command_that_signs_only_its_program_is_told() {
+    let signer = Some("curl -H 'Authorization: Bearer SECRET' https://signer.internal/sign".into());
+    let flags = Settings { audit_signer: signer, ..Settings::default() };
+    let dump = Config::resolve(&flags, &nothing, None).unwrap().dump();
+    assert!(dump.contains("curl ********") && !dump.contains("SECRET"), "{dump}");
+}
+
+#[test]
+fn a_server_is_named_without_what_nobody_would_heed() {
+    for (named, is_one) in [
+        ("127.0.0.1:4653", true),
+        ("http://holdpoint.internal:4653/", true),
+        ("http://holdpoint.internal/behind/a/path", false),
+        ("http://holdpoint.internal/?key=x", false),
+    ] {
+        let flags = Settings { server: Some(named.into()), ..Settings::default() };
+        assert_eq!(Config::resolve(&flags, &nothing, None).is_ok(), is_one, "{named}");
+    }
+}

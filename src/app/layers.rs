@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use clap::Args as _;
+
 use crate::app::config_error::ConfigError;
 use crate::app::settings::{FILE, Origin, Settings};
+use crate::definition::nearest;
 
+/// What each variable of ours begins with.
+const PREFIX: &str = "HOLDPOINT_";
 /// How often a head is signed: a proof is there while somebody still looks at the page.
 const AUDIT_SECONDS: &str = "5";
 /// A head a day is the least that a witness can make anything of.
@@ -21,7 +26,8 @@ const LOST: [(&str, &str); 2] = [
 ];
 
 /// What no empty text is, where it is typed or stands in the file.
-const NEVER_NOTHING: [(&str, &str); 5] = [
+const NEVER_NOTHING: [(&str, &str); 6] = [
+    ("api_key", "a key; without the setting none is shown"),
     ("environment", "a word such as `production`: gates ask by it"),
     ("data", "the path of a directory"),
     ("workflows", "the path of a directory"),
@@ -73,6 +79,24 @@ pub(super) struct Layers<'a> {
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
     pub(super) file: Option<&'a (PathBuf, Settings)>,
     pub(super) origins: BTreeMap<&'static str, Origin>,
+}
+
+/// Refuses variables that are called nearly like a setting. The settings file refuses whatever it does not know; of variables
+/// others have some that begin as ours do, such as those that clusters set for each of their services.
+pub(super) fn refuse_misspelt(variables: impl Iterator<Item = String>) -> Result<(), ConfigError> {
+    let bare = Settings::augment_args(clap::Command::new("settings"));
+    let names = bare.get_arguments().map(|setting| setting.get_id().as_str());
+    let known: Vec<_> = names.chain(["config", "failpoint"]).collect();
+    for variable in variables {
+        let Some(name) = variable.strip_prefix(PREFIX).map(str::to_lowercase) else { continue };
+        if known.contains(&name.as_str()) && variable == self::variable(&name) {
+            continue;
+        }
+        if let Some(meant) = nearest(&name, known.iter().copied()) {
+            return Err(ConfigError::Misspelt { variable, meant: meant.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 impl Layers<'_> {
@@ -179,7 +203,7 @@ pub(super) fn said(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<S
 }
 
 fn variable(name: &str) -> String {
-    format!("HOLDPOINT_{}", name.to_uppercase())
+    format!("{PREFIX}{}", name.to_uppercase())
 }
 
 pub(super) fn place(name: &str, origin: Origin, file: Option<&Path>) -> String {
@@ -239,6 +263,21 @@ fn masked_where(address: &str, is_secret: impl Fn(&str) -> bool) -> String {
     let query: Vec<_> = query.collect();
     let mark = if query.is_empty() { "" } else { "?" };
     format!("{scheme}://{place}{mark}{}", query.join("&"))
+}
+
+/// A server to talk to: nothing that stands behind its port would be heeded.
+pub(super) fn dialled(text: &str) -> Option<String> {
+    let url = server_url(text)?;
+    let uri: http::Uri = url.parse().ok()?;
+    (uri.path() == "/" && uri.query().is_none()).then_some(url)
+}
+
+/// A command that others made up: its program, and nothing of what it is given, which may be a secret.
+pub(super) fn masked_command(command: &str) -> String {
+    match masked_whole(command).split_once(char::is_whitespace) {
+        Some((program, _)) => format!("{program} ********"),
+        None => masked_whole(command),
+    }
 }
 
 /// An address alone is meant as plain HTTP; whatever else is wrong shows when it is dialled.

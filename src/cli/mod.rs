@@ -347,7 +347,8 @@ fn names_database(config: &Config) -> bool {
         && rank("store") >= rank("server")
 }
 
-/// A variable that cannot be read must not silently count as unset: it may name the data directory.
+/// A variable that cannot be read, or is called nearly as it should be, must not silently count as unset: it may name the
+/// data directory, or the keys.
 fn check_environment() -> Result<(), Trouble> {
     for (name, value) in env::vars_os() {
         let name = name.to_string_lossy();
@@ -355,7 +356,8 @@ fn check_environment() -> Result<(), Trouble> {
             return Err(Trouble::new(Exit::Usage, format!("{name}: the value is not UTF-8")));
         }
     }
-    Ok(())
+    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    Ok(Config::check_names(names)?)
 }
 
 fn quoted(text: &str) -> String {

@@ -95,13 +95,17 @@ fn asked_of<'a>(
 
 fn refuse_span(span: Span, most_ms: u64, now: Millis) -> Result<(), Refusal> {
     let end = span.end(now);
+    let field = match span {
+        Span::Until(_) => "until",
+        Span::ForMs(_) => "for_ms",
+    };
     if end <= now {
-        return Err(Refusal::invalid("until", "expected a time to come, or a length of time"));
+        return Err(Refusal::invalid(field, "expected a time to come, or a length of time"));
     }
     if end > now.plus(most_ms) {
         let hours = most_ms / (60 * 60 * 1_000);
         let remedy = format!("at most {hours} hours from now; do it again when that is over");
-        return Err(Refusal::TooLarge { field: "until".into(), remedy });
+        return Err(Refusal::TooLarge { field: field.into(), remedy });
     }
     Ok(())
 }

@@ -179,7 +179,13 @@ impl Keys {
     /// Reads the keys from `path`.
     pub fn load(path: &Path) -> Result<Self, KeysError> {
         let failed = |source| KeysError::Io { deed: "read", path: path.into(), source };
-        if fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
+        let about = fs::metadata(path).map_err(failed)?;
+        // It is read again whenever it changes, and whoever opens a pipe waits for somebody at its other end.
+        if !about.is_file() {
+            let why = "it is no file; name one that can be read again and again".into();
+            return Err(KeysError::Unusable { path: path.into(), why });
+        }
+        if about.len() > FILE_BYTES_MAX {
             let why = format!("it has more than {FILE_BYTES_MAX} bytes");
             return Err(KeysError::Unusable { path: path.into(), why });
         }

@@ -150,3 +150,24 @@ fn a_keys_file_that_is_none_is_told_by_its_line_and_not_by_what_stands_there() {
         }
     }
 }
+
+#[test]
+fn a_mistyped_variable_never_opens_a_server_without_its_keys() {
+    let root = TempDir::new().unwrap();
+    let serve = ["serve", "--data", "data", "--listen", "127.0.0.1:0"];
+    let ended = with_env(root.path(), &serve, "", &[("HOLDPOINT_KEY", "keys.toml")]);
+    assert_eq!(ended.code, 2, "{}", ended.err);
+    assert!(ended.err.contains("HOLDPOINT_KEYS"), "{}", ended.err);
+    assert!(!root.path().join("data").exists());
+}
+
+#[test]
+fn a_pipe_is_no_keys_file_and_nobody_waits_for_its_other_end() {
+    let root = TempDir::new().unwrap();
+    let made = Command::new("mkfifo").arg(root.path().join("keys.toml")).status().unwrap();
+    assert!(made.success());
+    let keys = ["serve", "--data", "data", "--listen", "127.0.0.1:0", "--keys", "keys.toml"];
+    let ended = holdpoint(root.path(), &keys, "");
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    assert!(ended.err.contains("it is no file"), "{}", ended.err);
+}
