@@ -17,6 +17,8 @@ use crate::wire::v1 as pb;
 use pb::orchestrator_client::OrchestratorClient;
 use pb::workflow_event::Event;
 
+/// What a run is told where nothing else is asked for.
+const SENTENCE: &str = "Tell Ada that her order has shipped.";
 /// A long conversation's last words come in one message; the server's own bound is below this.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
@@ -65,9 +67,18 @@ pub(super) async fn dial_all(
 
 /// Starts a workflow, and reads on until it waits; the open request's id comes back.
 pub(super) async fn start(client: &mut Client, workflow: &str) -> Result<String, BenchError> {
+    start_with(client, workflow, SENTENCE.into()).await
+}
+
+/// The same, told something else.
+pub(super) async fn start_with(
+    client: &mut Client,
+    workflow: &str,
+    input: String,
+) -> Result<String, BenchError> {
     let request = pb::RunWorkflowRequest {
         workflow_id: workflow.into(),
-        input: Some(words("Tell Ada that her order has shipped.".into())),
+        input: Some(words(input)),
         ..pb::RunWorkflowRequest::default()
     };
     let stream = client.run_workflow(request).await?.into_inner();
@@ -78,7 +89,7 @@ pub(super) async fn start(client: &mut Client, workflow: &str) -> Result<String,
 pub(super) async fn begin(client: &mut Client, workflow: &str) -> Result<(), BenchError> {
     let request = pb::RunWorkflowRequest {
         workflow_id: workflow.into(),
-        input: Some(words("Tell Ada that her order has shipped.".into())),
+        input: Some(words(SENTENCE.into())),
         ..pb::RunWorkflowRequest::default()
     };
     let mut stream = client.run_workflow(request).await?.into_inner();

@@ -42,6 +42,9 @@ pub struct Options {
     /// How long each measurement of w1 takes, in seconds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
+    /// How many bytes each run of w1 is told, none of them like another's (default: a short sentence): a store that grows
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) input: Option<u32>,
     /// How many turns w2 has
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [200, 1000], value_parser = clap::value_parser!(u32).range(40..=8000))]
     pub(super) turns: Vec<u32>,

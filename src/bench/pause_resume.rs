@@ -12,7 +12,7 @@ use crate::bench::clock::Stopwatch;
 use crate::bench::figures::{Samples, Spread, median, number};
 use crate::bench::options::Options;
 use crate::bench::process::{Scratch, Server, own_cpu};
-use crate::bench::workflows::CYCLE;
+use crate::bench::workflows::{CYCLE, unlike};
 use crate::bench::yardstick::{bare_turns, panicked};
 use crate::bench::{BenchError, Progress};
 
@@ -40,6 +40,8 @@ pub struct W1 {
     pub client_cpu_us: f64,
     /// The longest time in which nobody was answered: what a store that writes itself anew costs everybody at once.
     pub longest_gap_ms: f64,
+    /// What the store takes on disk in the end.
+    pub bytes: u64,
     /// Bare gRPC turns a second, right before and right after it.
     pub bare_turns_per_second: f64,
 }
@@ -67,8 +69,7 @@ pub(super) async fn measure(
             let over = options.connections(clients);
             let bare = clients::dial_over(&echo.address, clients, over).await?;
             let before = bare_turns(bare.clone(), beside).await?.per_second;
-            let servers = options.replicas;
-            let mut one = one_pass(scratch, (clients, over, servers), options.length()).await?;
+            let mut one = one_pass(scratch, (clients, over), options).await?;
             let after = bare_turns(bare, beside).await?.per_second;
             one.bare_turns_per_second = f64::midpoint(before, after);
             let (cycles, share) = (one.cycles_per_second, one.of_bare_grpc() * 100.0);
@@ -87,27 +88,35 @@ pub(super) async fn measure(
 
 async fn one_pass(
     scratch: &Scratch,
-    (clients, connections, count): (u16, u16, u16),
-    length: Duration,
+    (clients, connections): (u16, u16),
+    options: &Options,
 ) -> Result<W1, BenchError> {
+    let (length, input) = (options.length(), options.input);
     let warm_up = WARM_UP_MAX.min(length);
     let place = scratch.fresh_place("w1").await?;
-    let servers = Server::several(scratch, &place, count).await?;
+    let servers = Server::several(scratch, &place, options.replicas).await?;
     let callers = clients::dial_all(&servers, clients, connections).await?;
     let cpu = || servers.iter().map(Server::cpu).sum::<Duration>();
     let (server_cpu, client_cpu) = (cpu(), own_cpu());
     let whole = Stopwatch::start();
-    let gaps = Arc::new(Gaps::default());
+    let (gaps, numbers) = (Arc::new(Gaps::default()), Arc::new(AtomicU64::new(0)));
     let mut tasks = JoinSet::new();
     for mut client in callers {
-        let gaps = Arc::clone(&gaps);
+        let (gaps, numbers) = (Arc::clone(&gaps), Arc::clone(&numbers));
         tasks.spawn(async move {
             let (mut starts, mut responds) = (Samples::default(), Samples::default());
             let mut cycles = 0;
             while whole.elapsed() < warm_up + length {
                 let begun = whole.elapsed();
+                let told = input.map(|bytes| {
+                    let number = numbers.fetch_add(1, Ordering::Relaxed);
+                    unlike(number, usize::try_from(bytes).unwrap_or(usize::MAX))
+                });
                 let one = Stopwatch::start();
-                let request = clients::start(&mut client, CYCLE).await?;
+                let request = match told {
+                    Some(told) => clients::start_with(&mut client, CYCLE, told).await?,
+                    None => clients::start(&mut client, CYCLE).await?,
+                };
                 let paused = one.elapsed();
                 gaps.answered(whole.elapsed());
                 let one = Stopwatch::start();
@@ -141,6 +150,7 @@ async fn one_pass(
         server_cpu_us: each(cpu().saturating_sub(server_cpu)),
         client_cpu_us: each(own_cpu().saturating_sub(client_cpu)),
         longest_gap_ms: gaps.longest().as_secs_f64() * 1e3,
+        bytes: place.bytes().await?,
         bare_turns_per_second: 0.0,
     })
 }

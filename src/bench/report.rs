@@ -153,6 +153,7 @@ impl Report {
             "RESPOND P50",
             "P99 MS",
             "GAP MS",
+            "MB ON DISK",
             "SERVER US",
             "CLIENT US",
         ];
@@ -162,7 +163,7 @@ impl Report {
             let times = [start.p50_ms, start.p99_ms, respond.p50_ms, respond.p99_ms].map(fine);
             let mut cells = vec![w1.clients.to_string(), whole(w1.cycles_per_second)];
             cells.extend(times);
-            cells.push(fine(w1.longest_gap_ms));
+            cells.extend([w1.longest_gap_ms, megabytes(w1.bytes)].map(fine));
             cells.extend([w1.server_cpu_us, w1.client_cpu_us].map(whole));
             cells
         }));
@@ -327,6 +328,7 @@ mod tests {
             server_cpu_us: 0.0,
             client_cpu_us: 0.0,
             longest_gap_ms: 0.0,
+            bytes: 0,
         }
     }
 

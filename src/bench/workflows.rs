@@ -21,6 +21,22 @@ pub(super) fn text(bytes: usize) -> String {
     "The order has shipped and will arrive on Tuesday. ".chars().cycle().take(bytes).collect()
 }
 
+/// A text of exactly that many bytes that no other number has, and that nothing makes much shorter.
+pub(super) fn unlike(number: u64, bytes: usize) -> String {
+    use std::fmt::Write as _;
+    let (mut state, mut text) = (number, String::with_capacity(bytes + 16));
+    while text.len() < bytes {
+        // SplitMix64: enough for what is only not to repeat itself.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        // Writing to memory does not fail.
+        write!(text, "{:016x}", mixed ^ (mixed >> 31)).unwrap_or_default();
+    }
+    text.truncate(bytes);
+    text
+}
+
 /// Writes them into `dir`.
 pub(super) fn write(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
@@ -111,5 +127,11 @@ mod tests {
     fn a_text_has_the_bytes_it_was_asked_for() {
         assert_eq!(text(512).len(), 512);
         assert!(text(512).starts_with("The order"));
+    }
+
+    #[test]
+    fn no_two_runs_are_told_the_same() {
+        assert_eq!((unlike(1, 77).len(), unlike(1, 77)), (77, unlike(1, 77)));
+        assert_ne!(unlike(1, 77), unlike(2, 77));
     }
 }
