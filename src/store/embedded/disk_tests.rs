@@ -232,4 +232,22 @@ fn j6_a_segment_that_is_gone_or_cut_short_keeps_the_store_shut() {
     );
     std::fs::remove_file(file).unwrap();
     assert!(matches!(open(), Err(ValueLogError::Lost(what)) if what == "`values/1` is missing"));
+    std::fs::create_dir(bench.dir.join("1")).unwrap();
+    assert!(
+        matches!(open(), Err(ValueLogError::Lost(what)) if what == "`values/1` is a directory")
+    );
+}
+
+#[test]
+fn what_lies_among_the_segments_and_is_none_of_them_is_named() {
+    let mut bench = Bench::new();
+    bench.checkpoint(&table(&[(0, Some(3_000))]), Step::Removed);
+    for name in ["77", "lost+found"] {
+        std::fs::create_dir(bench.dir.join(name)).unwrap();
+    }
+    let told = bench.disk.tidy().unwrap_err().to_string();
+    assert!(told.contains("`77` is nothing of the store's: move it away"), "{told}");
+    std::fs::remove_dir(bench.dir.join("77")).unwrap();
+    bench.disk.tidy().unwrap();
+    assert!(bench.dir.join("lost+found").exists());
 }

@@ -96,6 +96,12 @@ impl ValueLog {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return Err(ValueLogError::Lost(format!("{name} is missing")));
                 }
+                Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                    return Err(ValueLogError::Lost(format!("{name} is a directory")));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                    return Err(ValueLogError::Lost("`values` is no directory".into()));
+                }
                 Err(error) => return Err(error.into()),
             };
             if file.metadata()?.len() < end {
@@ -118,7 +124,11 @@ impl ValueLog {
             let path = entry?.path();
             let number = path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
             if number.is_some_and(|number| !known.contains_key(&number)) {
-                fs::remove_file(path)?;
+                fs::remove_file(&path).map_err(|error| {
+                    let name = path.file_name().unwrap_or_default().display();
+                    let why = format!("`{name}` is nothing of the store's: move it away ({error})");
+                    io::Error::new(error.kind(), why)
+                })?;
             }
         }
         Ok(())
