@@ -184,6 +184,7 @@ fn k7_a_variable_that_nearly_names_a_setting_is_refused_and_what_others_set_is_n
         ("HOLDPOINT_FOUREYES", "HOLDPOINT_FOUR_EYES"),
         ("HOLDPOINT_Keys", "HOLDPOINT_KEYS"),
         ("HOLDPOINT_CONFG", "HOLDPOINT_CONFIG"),
+        ("HOLDPOINT_STOER", "HOLDPOINT_STORE"),
     ] {
         let refused = checked(mistyped).unwrap_err().to_string();
         assert!(refused.contains(mistyped) && refused.contains(meant), "{refused}");
@@ -198,6 +199,9 @@ fn k7_a_variable_that_nearly_names_a_setting_is_refused_and_what_others_set_is_n
         "HOLDPOINT_PORT_4653_TCP_ADDR",
         "HOLDPOINT_SERVICE_HOST",
         "HOLDPOINT_SERVICE_PORT_GRPC",
+        "HOLDPOINT_PATH",
+        "HOLDPOINT_KERNEL",
+        "HOLDPOINT_TEST_STORE",
         "PATH",
     ] {
         checked(name).unwrap();

@@ -7,10 +7,12 @@ use clap::Args as _;
 
 use crate::app::config_error::ConfigError;
 use crate::app::settings::{FILE, Origin, Settings};
-use crate::definition::nearest;
+use crate::definition::nearest_within;
 
 /// What each variable of ours begins with.
 const PREFIX: &str = "HOLDPOINT_";
+/// Letters by which a variable's name is another's by a slip: fewer in short ones.
+const LETTERS_MAX: usize = 2;
 /// How often a head is signed: a proof is there while somebody still looks at the page.
 const AUDIT_SECONDS: &str = "5";
 /// A head a day is the least that a witness can make anything of.
@@ -92,7 +94,16 @@ pub(super) fn refuse_misspelt(variables: impl Iterator<Item = String>) -> Result
         if known.contains(&name.as_str()) && variable == self::variable(&name) {
             continue;
         }
-        if let Some(meant) = nearest(&name, known.iter().copied()) {
+        // Near enough to be a slip, and nothing more: others' words are refused by nobody.
+        let letters = |text: &str| {
+            let mut letters: Vec<_> = text.chars().collect();
+            letters.sort_unstable();
+            letters
+        };
+        let swapped = known.iter().copied().find(|known| letters(known) == letters(&name));
+        let bound = LETTERS_MAX.min(name.chars().count() / 3);
+        let near = || nearest_within(&name, known.iter().copied(), bound);
+        if let Some(meant) = swapped.or_else(near) {
             return Err(ConfigError::Misspelt { variable, meant: meant.to_owned() });
         }
     }

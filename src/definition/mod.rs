@@ -55,7 +55,7 @@ mod time;
 pub use brought::brought;
 pub use load::{Each, Loaded, ResolveScript, Voices, load_dir, load_each, load_file, load_text};
 pub use policy::{load_policy, policy_schema};
-pub use problem::{Problem, nearest};
+pub use problem::{Problem, nearest, nearest_within};
 pub use schema::{script_schema, workflow_schema};
 pub use shipped::shipped;
 pub use source::FILE_BYTES_MAX;

@@ -88,7 +88,15 @@ impl fmt::Display for Problem {
 
 /// The known name that is nearest to what was written, if one is near enough to be meant.
 pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let bound = DISTANCE_MAX.min(written.chars().count() / 2);
+    nearest_within(written, known, DISTANCE_MAX.min(written.chars().count() / 2))
+}
+
+/// The same, for so many letters that must change at most.
+pub fn nearest_within<'a>(
+    written: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    bound: usize,
+) -> Option<&'a str> {
     known
         .into_iter()
         .map(|name| (distance(written, name), name))
