@@ -237,6 +237,11 @@ impl Unlinked {
         self.record.get(self.payload.clone()).unwrap_or_default()
     }
 
+    /// What lies in it behind its header, whatever its link will be; and where that begins.
+    pub fn middle(&self) -> (&[u8], usize) {
+        (self.record.get(CHAINED_BYTES..).unwrap_or_default(), CHAINED_BYTES)
+    }
+
     /// Its length.
     pub fn bytes(&self) -> usize {
         self.record.len()
@@ -328,10 +333,15 @@ pub fn seal_linked_head(
     seal_chained(key, link, &head_payload(fence, idempotency_key, apart, head))
 }
 
+/// What of a head's JSON lies in its linked record as it is, whatever stands beside it; and where that begins.
+pub fn head_middle(head: &[u8]) -> (&[u8], usize) {
+    (head.strip_prefix(b"{").unwrap_or(head), CHAINED_BYTES + HEAD_OPENS.len())
+}
+
 fn head_payload(fence: u64, idempotency_key: Option<&str>, apart: usize, head: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(head.len() + 64);
     payload.extend_from_slice(HEAD_OPENS);
-    payload.extend_from_slice(head.strip_prefix(b"{").unwrap_or(head));
+    payload.extend_from_slice(head_middle(head).0);
     if fence != 0 {
         payload.extend_from_slice(format!(",\"fence\":{fence}").as_bytes());
     }

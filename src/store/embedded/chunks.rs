@@ -12,7 +12,7 @@
 //! values, so 4 KiB each keep it well below the 128 KiB at which that begins.
 
 use crate::ports::Fault;
-use crate::store::embedded::repeats;
+use crate::store::embedded::repeats::{self, Repeats};
 use crate::store::embedded::tree::Bytes;
 use crate::store::embedded::wal_records::Write;
 use crate::store::{keys, packing};
@@ -60,15 +60,40 @@ pub(super) fn count(place: &[u8]) -> u16 {
 /// What must be written to have `value` at `key`, where one of `old_chunks` was: place by place,
 /// nothing where a place is to be emptied.
 pub(super) fn split(key: Vec<u8>, value: Vec<u8>, old_chunks: u16) -> Vec<Write> {
+    let once = is_large(&value).then(|| repeats::pack(&value)).flatten();
+    placed(key, shortened(value, once), old_chunks)
+}
+
+/// The same of a value in whose middle, which begins at `at`, its repeats were looked for already.
+pub(super) fn split_known(
+    key: Vec<u8>,
+    value: Vec<u8>,
+    old_chunks: u16,
+    (known, at): (&Repeats, usize),
+) -> Vec<Write> {
+    let once = is_large(&value).then(|| known.left_out(&value, at)).flatten();
+    placed(key, shortened(value, once), old_chunks)
+}
+
+/// The repeats of what will be the middle of a large value. Whoever makes it looks for them, and not the committer, of which
+/// there is one.
+pub(super) fn repeats_of(middle: &[u8]) -> Repeats {
+    if is_large(middle) { Repeats::of(middle) } else { Repeats::default() }
+}
+
+fn is_large(value: &[u8]) -> bool {
+    value.len() > CHUNK_BYTES_MAX
+}
+
+fn placed(key: Vec<u8>, value: Vec<u8>, old_chunks: u16) -> Vec<Write> {
     let mut writes: Vec<Write> =
         (0..old_chunks).map(|index| (keys::chunk(&key, index), None)).collect();
-    writes.push((key, Some(shortened(value).into())));
+    writes.push((key, Some(value.into())));
     writes
 }
 
-/// A value without its repeats, if it is large and has some.
-fn shortened(value: Vec<u8>) -> Vec<u8> {
-    let once = (value.len() > CHUNK_BYTES_MAX).then(|| repeats::pack(&value)).flatten();
+/// A large value as it is without its repeats, if it has some.
+fn shortened(value: Vec<u8>, once: Option<Vec<u8>>) -> Vec<u8> {
     match (once, u32::try_from(value.len())) {
         (Some(once), Ok(bytes)) => [&[LARGE][..], &bytes.to_be_bytes(), &once].concat(),
         (None | Some(_), _) => value,

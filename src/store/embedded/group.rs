@@ -142,7 +142,8 @@ impl<'a> Group<'a> {
         let prev = old.as_ref().map_or(chain::GENESIS, |old| old.link);
         let link = chain::link(prev, &append.run, at + 1, append.payload);
         let (key, unlinked) = std::mem::take(&mut append.entry);
-        self.put(Sealed { key, record: unlinked.linked(prev) }, None);
+        let known = (&append.entry_repeats, unlinked.middle().1);
+        self.writes.extend(chunks::split_known(key, unlinked.linked(prev), 0, known));
         self.leaves.extend(EntryLeaf::of(append.packed, at + 1, append.kinds, link));
         self.writes.extend(questions);
         self.reindex(&append.packed, old.as_ref().map(|old| old.entries), append.entries);
@@ -151,7 +152,8 @@ impl<'a> Group<'a> {
         let overflow = append.overflow.ordinals();
         let beside = (fence, key.as_deref(), overflow.len());
         let record = codec::seal_linked_head(&head_key, link, beside, &append.head);
-        self.writes.extend(chunks::split(head_key, record, old_chunks));
+        let known = (&append.head_repeats, codec::head_middle(&append.head).1);
+        self.writes.extend(chunks::split_known(head_key, record, old_chunks, known));
         let (version, entries) = (append.version, append.entries);
         let written = append.token.map(|token| (append.expected, token));
         let head = CachedHead { version, fence, key, entries, chunks: 0, overflow, link, written };

@@ -12,6 +12,7 @@ use crate::store::codec::{self, Unlinked};
 use crate::store::embedded::chunks::{self, Sealed};
 use crate::store::embedded::leaves::Grown;
 use crate::store::embedded::overflow_questions::OverflowQuestions;
+use crate::store::embedded::repeats::Repeats;
 use crate::store::index_entries::IndexEntries;
 use crate::store::keys::{self, Packed};
 use crate::store::outbox_entries;
@@ -33,8 +34,12 @@ pub(super) struct Prepared {
     pub(super) payload: Hash,
     /// What of it weighs enough for a leaf.
     pub(super) kinds: Kinds,
+    /// What that record says again.
+    pub(super) entry_repeats: Repeats,
     /// The head's JSON; the committer adds fence and idempotency key to it.
     pub(super) head: Vec<u8>,
+    /// What it says again.
+    pub(super) head_repeats: Repeats,
     /// The questions that are too many for it.
     pub(super) overflow: OverflowQuestions,
     pub(super) entries: IndexEntries,
@@ -84,6 +89,8 @@ impl Prepared {
         let json = codec::head_json(&head)?;
         chunks::check(json.len() + key_bytes(key.as_ref()))?;
         Ok(Self {
+            entry_repeats: chunks::repeats_of(record.middle().0),
+            head_repeats: chunks::repeats_of(codec::head_middle(&json).0),
             packed,
             expected,
             version: head.version,

@@ -19,42 +19,89 @@ const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A record without its repeats; none where that would hardly be shorter.
 pub(super) fn pack(record: &[u8]) -> Option<Vec<u8>> {
-    if record.len() > BYTES_MAX || record.len() < 2 * BLOCK {
-        return None;
+    Repeats::of(record).left_out(record, 0)
+}
+
+/// What a record says again, and where it said it before. To look for it takes long, and to leave it out does not: whoever
+/// has only the middle of a record looks there, and whoever knows the rest leaves it out.
+#[derive(Debug, Default)]
+pub(super) struct Repeats(Vec<Again>);
+
+/// A stretch that was there before.
+#[derive(Debug)]
+struct Again {
+    start: usize,
+    length: usize,
+    back: usize,
+}
+
+impl Again {
+    /// Whether it is so in a record where everything lies so much further on.
+    fn is_in(&self, record: &[u8], further: usize) -> bool {
+        let start = self.start + further;
+        let stretch = |from: usize| record.get(from..from + self.length);
+        start.checked_sub(self.back).is_some_and(|from| stretch(from) == stretch(start))
+            && stretch(start).is_some()
     }
-    let mut seen = Seen::new(record.len());
-    let mut packed = Vec::with_capacity(record.len() / 4);
-    // Where the literal begins that is not written yet, and what is looked at.
-    let (mut literal, mut at) = (0, 0);
-    let mut hash = Rolling::at(record, 0);
-    while at + BLOCK <= record.len() {
-        if let Some(from) = seen.before(record, at, hash.0) {
-            // The stretch may have begun before the block that was recognised.
-            let ahead = (1..=from.min(at - literal))
-                .take_while(|back| record[from - back] == record[at - back])
-                .count();
-            let (from, start) = (from - ahead, at - ahead);
-            let more = record[at..].iter().zip(&record[from + ahead..]);
-            let length = ahead + more.take_while(|(one, other)| one == other).count();
+}
+
+impl Repeats {
+    /// Those of a record, or of a part of one.
+    pub(super) fn of(record: &[u8]) -> Self {
+        let mut found = Vec::new();
+        if record.len() > BYTES_MAX || record.len() < 2 * BLOCK {
+            return Self(found);
+        }
+        let mut seen = Seen::new(record.len());
+        // Where what was not said before begins, and what is looked at.
+        let (mut literal, mut at) = (0, 0);
+        let mut hash = Rolling::at(record, 0);
+        while at + BLOCK <= record.len() {
+            if let Some(from) = seen.before(record, at, hash.0) {
+                // The stretch may have begun before the block that was recognised.
+                let ahead = (1..=from.min(at - literal))
+                    .take_while(|back| record[from - back] == record[at - back])
+                    .count();
+                let (from, start) = (from - ahead, at - ahead);
+                let length = ahead + alike(&record[at..], &record[from + ahead..]);
+                found.push(Again { start, length, back: start - from });
+                // What is said again need not be remembered again.
+                at = start + length;
+                literal = at;
+                hash = Rolling::at(record, at);
+                continue;
+            }
+            if at.is_multiple_of(BLOCK) {
+                seen.remember(at, hash.0);
+            }
+            hash.roll(record, at);
+            at += 1;
+        }
+        Self(found)
+    }
+
+    /// A record without them, where that in which they were found lies so much further on; none where it would hardly be
+    /// shorter, or where they are not there.
+    pub(super) fn left_out(&self, record: &[u8], further: usize) -> Option<Vec<u8>> {
+        let again: usize = self.0.iter().map(|again| again.length).sum();
+        // Each takes ten bytes of the two that tell it at most, and the last literal as many.
+        let most = record.len().saturating_sub(again) + 20 * (self.0.len() + 1);
+        if self.0.is_empty() || !self.0.iter().all(|again| again.is_in(record, further)) {
+            return None;
+        }
+        let (mut packed, mut literal) = (Vec::with_capacity(most), 0);
+        for again in &self.0 {
+            let start = again.start + further;
             put(&mut packed, start - literal);
             packed.extend_from_slice(&record[literal..start]);
-            put(&mut packed, length);
-            put(&mut packed, start - from);
-            // What is said again need not be remembered again.
-            at = start + length;
-            literal = at;
-            hash = Rolling::at(record, at);
-            continue;
+            put(&mut packed, again.length);
+            put(&mut packed, again.back);
+            literal = start + again.length;
         }
-        if at.is_multiple_of(BLOCK) {
-            seen.remember(at, hash.0);
-        }
-        hash.roll(record, at);
-        at += 1;
+        put(&mut packed, record.len() - literal);
+        packed.extend_from_slice(&record[literal..]);
+        (packed.len() < record.len() / 8 * 7).then_some(packed)
     }
-    put(&mut packed, record.len() - literal);
-    packed.extend_from_slice(&record[literal..]);
-    (packed.len() < record.len() / 8 * 7).then_some(packed)
 }
 
 /// The record that was packed, of so many bytes; none if it is none.
@@ -82,6 +129,14 @@ pub(super) fn unpack(mut packed: &[u8], bytes: usize) -> Option<Vec<u8>> {
         }
     }
     (record.len() == bytes).then_some(record)
+}
+
+/// How far two stretches are the same. Block by block first: that is many times as fast, and what repeats is long.
+fn alike(one: &[u8], other: &[u8]) -> usize {
+    let blocks = one.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK));
+    let whole = blocks.take_while(|(one, other)| one == other).count() * BLOCK;
+    let rest = one[whole..].iter().zip(&other[whole..]);
+    whole + rest.take_while(|(one, other)| one == other).count()
 }
 
 fn put(to: &mut Vec<u8>, number: usize) {
@@ -189,6 +244,23 @@ mod tests {
     fn what_is_said_once_is_stored_as_it_is() {
         assert_eq!(pack(text(9_000).as_bytes()), None);
         assert_eq!(pack(b"short"), None);
+    }
+
+    #[test]
+    fn what_was_found_in_the_middle_of_a_record_is_left_out_of_the_whole() {
+        let text = text(900);
+        let middle = format!("{{\"input\":\"{text}\",\"message\":\"{text}\"}}");
+        let repeats = Repeats::of(middle.as_bytes());
+        for (before, after) in [("", ""), ("some header", ""), ("", "and more"), ("both", "both")] {
+            let record = format!("{before}{middle}{after}");
+            let packed = repeats.left_out(record.as_bytes(), before.len()).unwrap();
+            assert!(packed.len() < text.len() + 200, "{}", packed.len());
+            assert_eq!(unpack(&packed, record.len()).as_deref(), Some(record.as_bytes()));
+        }
+        // Whoever is wrong about where it lies, or what it is, loses nothing.
+        for (record, further) in [(middle.as_str(), 1), (text.as_str(), 0), ("", 0), ("", 9_000)] {
+            assert_eq!(repeats.left_out(record.as_bytes(), further), None);
+        }
     }
 
     #[test]
