@@ -16,7 +16,7 @@ pub struct StoreConfig {
     /// in the middle of a write; reading and pruning go on. A quarter of it must be free to open
     /// the store: sled saves its page table then, 14 MB for a million runs.
     pub reserve_bytes: u64,
-    /// After writing this much the page table is saved anew as soon as nobody writes for a moment, so that a restart
+    /// After writing this much to the tree the page table is saved anew as soon as nobody writes for a moment, so that a restart
     /// reads only the log since then: about a second a gigabyte. Saving stops everybody meanwhile, for about as long as a
     /// restart takes then; so it waits for a lull.
     pub refresh_bytes: u64,
@@ -35,8 +35,8 @@ impl StoreConfig {
             dir: dir.into(),
             cache_bytes: 64 << 20,
             reserve_bytes: 64 << 20,
-            refresh_bytes: 512 << 20,
-            refresh_bytes_max: 8 << 30,
+            refresh_bytes: 256 << 20,
+            refresh_bytes_max: 4 << 30,
             fold_events: 10_000,
             is_only_looked_at: false,
         }

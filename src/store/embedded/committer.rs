@@ -22,6 +22,7 @@ use crate::ports::{AppendError, Fault};
 use crate::store::embedded::checkpointer::Checkpointer;
 use crate::store::embedded::counts::Counts;
 use crate::store::embedded::database::Database;
+use crate::store::embedded::disk;
 use crate::store::embedded::group::{Decided, Group, Written};
 use crate::store::embedded::head_cache::HeadCache;
 use crate::store::embedded::health::{Health, Watch};
@@ -296,8 +297,9 @@ fn broken(error: &std::io::Error) -> Fault {
     Fault::Permanent(format!("the write-ahead log: {error}"))
 }
 
+/// About how much of it comes into the tree's own log, which is what a restart reads.
 fn weight(writes: &[Write]) -> u64 {
-    let of = |(key, value): &Write| key.len() + value.as_ref().map_or(0, |value| value.len());
+    let of = |(key, value): &Write| key.len() + disk::in_tree(key, value.as_deref());
     crate::store::audit::count(writes.iter().map(of).sum())
 }
 

@@ -21,12 +21,24 @@ use crate::store::{codec, keys, packing};
 
 /// Shorter values lie in the tree itself: a place in the log takes a dozen bytes.
 const BESIDE_BYTES: usize = 48;
+/// What a place in the log takes in the tree, about.
+const PLACE_BYTES: usize = 12;
 /// What the tree may log before that is made durable: half of one of its segments.
 const UNSYNCED_BYTES_MAX: usize = 256 << 10;
 /// What it logs for a write beside key and value, on average: now and then a whole page.
 const WRITE_BYTES: usize = 512;
 /// The bytes of a note of a checkpoint that are its generation. What follows is how far the value log goes.
 const GENERATION_BYTES: usize = 8;
+
+/// How much of a value lies in the tree.
+pub(super) fn in_tree(key: &[u8], value: Option<&[u8]>) -> usize {
+    let bytes = value.map_or(0, <[u8]>::len);
+    if lies_beside(key, bytes) { PLACE_BYTES } else { bytes }
+}
+
+fn lies_beside(key: &[u8], bytes: usize) -> bool {
+    bytes >= BESIDE_BYTES && keys::may_lie_beside(key)
+}
 
 /// The open store, below its memtable. A clone is a handle of the same one, and keeps it open.
 #[derive(Debug, Clone)]
@@ -182,8 +194,7 @@ impl Disk {
             return Ok(HashMap::new());
         }
         let values = table.iter().filter_map(|(key, value)| Some((*key, value.as_ref()?)));
-        let large =
-            values.filter(|(key, value)| keys::may_lie_beside(key) && value.len() >= BESIDE_BYTES);
+        let large = values.filter(|(key, value)| lies_beside(key, value.len()));
         let large: Vec<Value> = large.map(|(key, value)| (key.clone(), value.clone())).collect();
         let placed = self.values.append(large);
         placed

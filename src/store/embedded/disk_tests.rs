@@ -251,3 +251,13 @@ fn what_lies_among_the_segments_and_is_none_of_them_is_named() {
     bench.disk.tidy().unwrap();
     assert!(bench.dir.join("lost+found").exists());
 }
+
+#[test]
+fn of_a_value_that_lies_beside_only_its_place_counts_for_the_tree() {
+    let session = [&[keys::SESSION][..], b"ada"].concat();
+    let long = vec![7; 80_000];
+    assert_eq!(in_tree(&session, Some(&long)), PLACE_BYTES);
+    assert_eq!(in_tree(&session, Some(&long[..BESIDE_BYTES - 1])), BESIDE_BYTES - 1);
+    assert_eq!(in_tree(keys::CHECKPOINT, Some(&long)), long.len(), "it never lies beside");
+    assert_eq!(in_tree(&session, None), 0);
+}
