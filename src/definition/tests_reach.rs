@@ -51,6 +51,21 @@ fn a_decision_on_one_of_two_ways_stops_no_words_on_the_other() {
 }
 
 #[test]
+fn a_name_that_is_shown_instead_of_what_it_stands_for_is_warned_of() {
+    let name = OK.replace("${steps.idle}", "steps.idle");
+    assert_eq!(warned(PAY, &name), [("consent.name", 10)]);
+    for words in [
+        "steps.",
+        "steps to take: see input.",
+        "Pay the input.",
+        "inputs.idle",
+        "${steps.idle} steps.idle",
+    ] {
+        assert_eq!(warned(PAY, &OK.replace("${steps.idle}", words)), [], "{words}");
+    }
+}
+
+#[test]
 fn a_deed_after_an_approval_that_does_not_use_what_was_approved_is_warned_of() {
     assert_eq!(warned(PAY, &format!("{OK}{DO}")), [("consent.subject", 11)]);
     assert_eq!(warned(PAY, &format!("{OK}{DO_IT}")), []);

@@ -140,10 +140,30 @@ impl Look<'_> {
         }
     }
 
+    /// The name of what is to be decided, where what has that name is meant: people would decide about the name.
+    fn shown_itself(&mut self, pointer: &str, human: &HumanFile) {
+        let Some(text) = human.show.as_str() else { return };
+        let mut parts = text.trim().split('.');
+        let is_name = |part: &str| {
+            !part.is_empty() && part.chars().all(|it| it.is_alphanumeric() || "_-[]".contains(it))
+        };
+        if matches!(parts.next(), Some("steps" | "input"))
+            && text.contains('.')
+            && parts.all(is_name)
+        {
+            let message =
+                format!("`{text}` is shown as it stands here, and not what has that name");
+            let hint = format!("write `${{{}}}`", text.trim());
+            let at = under(&under(pointer, "human"), "show");
+            self.warnings.push(self.source.at(&at, "consent.name", message).hint(hint));
+        }
+    }
+
     fn sequence(&mut self, way: &mut Way) {
         for (index, step) in self.file.steps.iter().flatten().enumerate() {
             let pointer = under("/steps", index);
             if let Some(human) = &step.human {
+                self.shown_itself(&pointer, human);
                 asked(human, step.id().unwrap_or_default(), way);
             } else if let Some(agent) = &step.agent {
                 self.agents_turn(&under(&pointer, "agent"), agent, way);
@@ -174,6 +194,7 @@ impl Look<'_> {
         }
         let is_gated = has(&[Mode::BeforeStep, Mode::Both]);
         if let Some(human) = &node.human {
+            self.shown_itself(pointer, human);
             asked(human, node.id().unwrap_or_default(), way);
         } else if let Some(agent) = &node.agent {
             self.agents_turn(&under(pointer, "agent"), agent, way);
