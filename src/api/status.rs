@@ -110,6 +110,7 @@ fn code_of(refusal: &Refusal) -> Code {
         | Refusal::UnknownRun(_)
         | Refusal::PrunedRun(_)
         | Refusal::UnknownRequest(_)
+        | Refusal::UnknownHalt(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::UnknownCode { .. }
         | Refusal::NotDelegated { .. }
@@ -177,6 +178,7 @@ pub(super) fn a2a_kind_of(refusal: &Refusal) -> Kind {
         Refusal::UnknownWorkflow(_) => Kind::NotFound,
         Refusal::UnknownSession(_)
         | Refusal::UnknownRequest(_)
+        | Refusal::UnknownHalt(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::ForeignRequest { .. }
         | Refusal::WrongAnswer { .. }
@@ -242,6 +244,7 @@ pub(super) fn metadata_of(refusal: &Refusal) -> HashMap<String, String> {
         | Refusal::UnknownRun(_)
         | Refusal::PrunedRun(_)
         | Refusal::UnknownRequest(_)
+        | Refusal::UnknownHalt(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::AlreadyCounted { .. }
         | Refusal::NobodyLeft { .. }

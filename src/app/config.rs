@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt, fs, io,
+    fmt, fs,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -14,12 +14,13 @@ use std::{
 use crate::api::on_cancel::OnCancel;
 pub use crate::app::config_error::ConfigError;
 use crate::app::config_error::FILE_BYTES_MAX;
-pub(crate) use crate::app::layers::masked;
 pub use crate::app::layers::{Audit, LogFormat, OWN_LOG};
 use crate::app::layers::{
-    Layers, dialled, log_format, masked_command, masked_whole, names, place, refuse_misspelt, said,
-    server_url,
+    Layers, dialled, hosts, log_format, masked_command, masked_path, masked_whole, names, place,
+    public, said, server_url,
 };
+pub(crate) use crate::app::layers::{masked, refuse_misspelt};
+use crate::app::reread;
 use crate::app::server::CONNECTIONS_MAX;
 use crate::app::settings::Person;
 pub use crate::app::settings::{FILE, HEADING, Origin, Settings};
@@ -155,8 +156,8 @@ impl Config {
             on_cancel: layers.optional("on_cancel", OnCancel::WORDS, OnCancel::parse)?,
             public_url: layers.optional(
                 "public_url",
-                "an address or a `http://` URL",
-                server_url,
+                "a URL such as `https://agents.example`, with nothing behind `?`",
+                public,
             )?,
             webhook_url: layers.optional(
                 "webhook_url",
@@ -164,7 +165,9 @@ impl Config {
                 |text| text.contains("://").then(|| server_url(text)).flatten(),
             )?,
             webhook_secret: layers.text("webhook_secret"),
-            push_allow: layers.text("push_allow").as_deref().map(names).unwrap_or_default(),
+            push_allow: layers
+                .optional("push_allow", "names of hosts by commas, without ports, or `*`", hosts)?
+                .unwrap_or_default(),
             keys: layers.path("keys"),
             policy: layers.path("policy"),
             environment: layers.text("environment"),
@@ -208,11 +211,6 @@ impl Config {
         Ok(config)
     }
 
-    /// Refuses names of variables that nearly name a setting: what they say would be passed over.
-    pub fn check_names(variables: impl Iterator<Item = String>) -> Result<(), ConfigError> {
-        refuse_misspelt(variables)
-    }
-
     /// Who said what `name` is.
     pub fn origin(&self, name: &str) -> Origin {
         self.origins.get(name).copied().unwrap_or(Origin::Default)
@@ -246,7 +244,7 @@ impl Config {
             ("http_sticky", Some(self.http_sticky.to_string())),
             ("on_cancel", self.on_cancel.map(|means| means.word().into())),
             ("public_url", self.public_url.as_deref().map(masked_whole)),
-            ("webhook_url", self.webhook_url.as_deref().map(masked_whole)),
+            ("webhook_url", self.webhook_url.as_deref().map(masked_path)),
             ("webhook_secret", self.webhook_secret.as_ref().map(|_| "********".into())),
             ("push_allow", Some(self.push_allow.join(","))),
             ("keys", self.keys.as_deref().and_then(path)),
@@ -333,10 +331,10 @@ fn field_before(line: &str) -> Option<&str> {
 fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, ConfigError> {
     let path = named.unwrap_or_else(|| Path::new(FILE)).to_path_buf();
     let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
+    if named.is_none() && !reread::lies(&path) {
+        return Ok(None);
+    }
     match fs::metadata(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => {
-            return Ok(None);
-        }
         Err(error) => return Err(unreadable(error)),
         Ok(about) if about.len() > FILE_BYTES_MAX => return Err(ConfigError::TooLarge(path)),
         Ok(_) => {}

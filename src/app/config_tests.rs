@@ -176,7 +176,7 @@ fn no_form_of_an_address_tells_its_password() {
 
 #[test]
 fn k7_a_variable_that_nearly_names_a_setting_is_refused_and_what_others_set_is_not() {
-    let checked = |name: &str| Config::check_names(std::iter::once(name.to_owned()));
+    let checked = |name: &str| refuse_misspelt(std::iter::once(name.to_owned()));
     for (mistyped, meant) in [
         ("HOLDPOINT_KEY", "HOLDPOINT_KEYS"),
         ("HOLDPOINT_POLCY", "HOLDPOINT_POLICY"),
@@ -185,6 +185,19 @@ fn k7_a_variable_that_nearly_names_a_setting_is_refused_and_what_others_set_is_n
         ("HOLDPOINT_Keys", "HOLDPOINT_KEYS"),
         ("HOLDPOINT_CONFG", "HOLDPOINT_CONFIG"),
         ("HOLDPOINT_STOER", "HOLDPOINT_STORE"),
+        ("HOLDPOINT_ENV", "HOLDPOINT_ENVIRONMENT"),
+        ("HOLDPOINT_POLICY_FILE", "HOLDPOINT_POLICY"),
+        ("HOLDPOINT_KEYS_PATH", "HOLDPOINT_KEYS"),
+        ("HOLDPOINT_DATADIR", "HOLDPOINT_DATA"),
+        ("HOLDPOINT_WEBHOOK", "HOLDPOINT_WEBHOOK_URL"),
+        ("HOLDPOINT_LISTEN_ADDR", "HOLDPOINT_LISTEN"),
+        ("holdpoint_policy", "HOLDPOINT_POLICY"),
+        ("HOLDPOINT_KEYFILE", "HOLDPOINT_KEYS"),
+        ("HOLDPOINT_CONF", "HOLDPOINT_CONFIG"),
+        ("HOLPOINT_KEYS", "HOLDPOINT_KEYS"),
+        ("HOLD_POINT_KEYS", "HOLDPOINT_KEYS"),
+        ("HOLDPOINTKEYS", "HOLDPOINT_KEYS"),
+        (" HOLDPOINT_POLICY", "HOLDPOINT_POLICY"),
     ] {
         let refused = checked(mistyped).unwrap_err().to_string();
         assert!(refused.contains(mistyped) && refused.contains(meant), "{refused}");
@@ -199,9 +212,13 @@ fn k7_a_variable_that_nearly_names_a_setting_is_refused_and_what_others_set_is_n
         "HOLDPOINT_PORT_4653_TCP_ADDR",
         "HOLDPOINT_SERVICE_HOST",
         "HOLDPOINT_SERVICE_PORT_GRPC",
+        "HOLDPOINT_STORE_PORT",
+        "HOLDPOINT_STORE_SERVICE_HOST",
         "HOLDPOINT_PATH",
         "HOLDPOINT_KERNEL",
         "HOLDPOINT_TEST_STORE",
+        "CHECKPOINT_DATA",
+        "KEYS",
         "PATH",
     ] {
         checked(name).unwrap();
@@ -226,5 +243,47 @@ fn a_server_is_named_without_what_nobody_would_heed() {
     ] {
         let flags = Settings { server: Some(named.into()), ..Settings::default() };
         assert_eq!(Config::resolve(&flags, &nothing, None).is_ok(), is_one, "{named}");
+    }
+}
+
+#[test]
+fn k7_a_value_of_blanks_is_refused_whoever_said_it() {
+    for name in ["environment", "data", "api_key", "keys", "push_allow"] {
+        let variable = format!("HOLDPOINT_{}", name.to_uppercase());
+        let env = |asked: &str| (asked == variable).then(|| " \t".to_owned());
+        let refused = Config::resolve(&Settings::default(), &env, None).unwrap_err().to_string();
+        assert!(refused.starts_with(&variable) && refused.contains("blanks"), "{refused}");
+        let (_folder, path) = file(&format!("{name} = \"  \""));
+        let refused = Config::resolve(&Settings::default(), &nothing, Some(&path)).unwrap_err();
+        assert!(refused.to_string().starts_with(&format!("`{name}` in ")), "{refused}");
+    }
+    let flags = Settings { environment: Some(" ".into()), ..Settings::default() };
+    assert!(Config::resolve(&flags, &nothing, None).is_err());
+}
+
+#[test]
+fn what_no_caller_could_use_is_no_public_url_and_no_host() {
+    for (url, is_one) in [
+        ("https://agents.example", true),
+        ("http://[::1]:4653", true),
+        ("https://agents.example/behind", true),
+        ("nonsense", false),
+        ("https://agents.example:99999", false),
+        ("https://agents.example?x=1", false),
+    ] {
+        let flags = Settings { public_url: Some(url.into()), ..Settings::default() };
+        assert_eq!(Config::resolve(&flags, &nothing, None).is_ok(), is_one, "{url}");
+    }
+    for (hosts, is_one) in [
+        ("localhost,127.0.0.1", true),
+        ("*", true),
+        ("[::1], hooks.internal", true),
+        ("", false),
+        (", ,", false),
+        ("hooks.internal:8080", false),
+        ("http://hooks.internal/x", false),
+    ] {
+        let flags = Settings { push_allow: Some(hosts.into()), ..Settings::default() };
+        assert_eq!(Config::resolve(&flags, &nothing, None).is_ok(), is_one, "{hosts}");
     }
 }

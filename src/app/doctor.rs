@@ -3,7 +3,7 @@
 use crate::app::brake::HaltFile;
 use crate::app::evidence::kept_head;
 use crate::app::keys::Keys;
-use crate::app::offline::{check, half, place, seen};
+use crate::app::offline::{check, checked_policy, half, place, seen};
 use crate::app::{AppError, Config, counted, keyring, people};
 use crate::definition;
 use crate::engine::halts_kept;
@@ -89,7 +89,11 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
 }
 
 fn workflows_finding(config: &Config) -> Finding {
-    let checked = if config.workflows.is_dir() { check(config, &[]) } else { Vec::new() };
+    let checked = if config.workflows.is_dir() {
+        check(config, &[])
+    } else {
+        checked_policy(config).into_iter().collect()
+    };
     let problems: Vec<_> =
         checked.iter().flat_map(|file| &file.problems).map(|found| found.shown.clone()).collect();
     let shipped = definition::shipped().len();

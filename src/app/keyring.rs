@@ -8,7 +8,7 @@ use crate::app::clock::SystemClock;
 use crate::app::keys::shared::{self, SharedKeysError};
 use crate::app::keys::{Keys, KeysError, NewKey};
 use crate::app::stranded::Stranded;
-use crate::app::{AppError, Config, offline, people, posture, store};
+use crate::app::{AppError, Config, offline, people, posture, reread, store};
 use crate::kernel::Millis;
 use crate::ports::{Clock as _, Journal};
 #[cfg(feature = "postgres")]
@@ -96,7 +96,7 @@ pub async fn time(config: &Config) -> Result<Millis, AppError> {
 /// in without (K7).
 pub(super) async fn bring(config: &Config, journal: &dyn Journal) -> Result<(), AppError> {
     let path = config.keys_path();
-    if !config.shares_keys() || !path.exists() || is_left_for_another(config) {
+    if !config.shares_keys() || !reread::lies(&path) || is_left_for_another(config) {
         return Ok(());
     }
     let own = Keys::load(&path)?;
@@ -192,6 +192,14 @@ pub fn place(config: &Config) -> String {
     format!("`{}`", config.keys_path().display())
 }
 
+/// The same for scripts, with no mark about it.
+pub fn bare_place(config: &Config) -> String {
+    if config.shares_keys() {
+        return offline::bare_place(config);
+    }
+    config.keys_path().display().to_string()
+}
+
 /// The store that has the keys, for a command; none where a file has them.
 async fn opened(config: &Config) -> Result<Option<Arc<dyn Journal>>, AppError> {
     refuse_left(config)?;
@@ -280,7 +288,13 @@ pub async fn list(config: &Config) -> Result<Keys, AppError> {
         return Ok(kept?.unwrap_or_default());
     }
     let path = config.keys_path();
-    Ok(if path.exists() { Keys::load(&path)? } else { Keys::default() })
+    if reread::lies(&path) {
+        return Ok(Keys::load(&path)?);
+    }
+    if config.keys.is_none() {
+        crate::store::refuse_foreign(&config.data)?;
+    }
+    Ok(Keys::default())
 }
 
 #[cfg(test)]

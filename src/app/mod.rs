@@ -35,6 +35,7 @@ mod posture;
 pub mod private;
 pub mod probe;
 mod reload;
+mod reread;
 mod run;
 mod server;
 mod settings;
@@ -414,6 +415,24 @@ impl AppError {
             | Self::Evidence(_)
             | Self::Internal(_) => None,
         }
+    }
+
+    /// Whether what the settings say makes no sense, whatever lies where they point.
+    pub fn is_of_settings(&self) -> bool {
+        #[cfg(feature = "postgres")]
+        if let Self::Postgres(crate::store::PostgresError::Address { .. }) = self {
+            return true;
+        }
+        matches!(
+            self,
+            Self::BadKey
+                | Self::LogFilter { .. }
+                | Self::NoAuditKey
+                | Self::NoStoreNamed
+                | Self::NoTls(_)
+                | Self::NoWebhookSecret
+                | Self::Traces { .. }
+        )
     }
 
     /// Whether it is the server that is not there, rather than something that is wrong.

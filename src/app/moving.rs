@@ -157,6 +157,7 @@ mod here {
     use crate::app::keyring;
     use crate::app::keys::{Keys, KeysError, lock as keys_lock, shared as keys_shared};
     use crate::app::offline::note;
+    use crate::app::reread;
     use crate::app::store as shared;
     use crate::app::wiring::Wiring;
     use crate::ports::{Clock as _, Note};
@@ -256,7 +257,7 @@ mod here {
         let unkept = |source| AppError::Passes { data: config.data.clone(), source };
         auth::keep_secret(&config.data).map_err(unkept)?;
         let path = config.keys_path();
-        if config.keys.is_some() || !path.exists() {
+        if config.keys.is_some() || !reread::lies(&path) {
             return Ok(None);
         }
         let failed = |source| KeysError::Io { deed: "lock", path: path.clone(), source };

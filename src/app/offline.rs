@@ -101,14 +101,10 @@ pub struct Transferred {
 pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
     let configured = [config.workflows.clone()];
     let paths = if paths.is_empty() { &configured } else { paths };
-    let now = SystemClock.now();
     // Who has a key stands against nothing: whom the settings put into a group is in it. What is only worth a
     // word looks at who there is now.
-    let operator = people::operator(config, None, now);
-    // Those of a database are not looked at for this: files are checked where nobody serves them, too.
-    let keys = Keys::for_server(config).ok().flatten();
-    let keys = keys.filter(|keys| !config.shares_keys() && !keys.list().is_empty());
-    let present = people::operator(config, keys.as_ref(), now);
+    let operator = people::operator(config, None, SystemClock.now());
+    let present = present(config);
     let mut checked = Vec::new();
     for path in paths {
         let (loaded, problems) = if path.is_dir() {
@@ -147,12 +143,21 @@ pub fn check(config: &Config, paths: &[PathBuf]) -> Vec<Checked> {
             }
         }
     }
-    checked.extend(config.policy.as_deref().map(|path| check_policy(config, path, &present)));
+    checked.extend(checked_policy(config));
     checked
 }
 
-/// Checks the operator's policy against the workflows and people that there are.
-fn check_policy(config: &Config, path: &Path, operator: &Operator) -> Checked {
+/// Who there is now.
+fn present(config: &Config) -> Operator {
+    // Those of a database are not looked at for this: files are checked where nobody serves them, too.
+    let keys = Keys::for_server(config).ok().flatten();
+    let keys = keys.filter(|keys| !config.shares_keys() && !keys.list().is_empty());
+    people::operator(config, keys.as_ref(), SystemClock.now())
+}
+
+/// Checks the operator's policy, where there is one, against the workflows and people that there are.
+pub(super) fn checked_policy(config: &Config) -> Option<Checked> {
+    let path = config.policy.as_deref()?;
     let (own, _) = if config.workflows.is_dir() {
         definition::load_dir(&config.workflows)
     } else {
@@ -160,14 +165,14 @@ fn check_policy(config: &Config, path: &Path, operator: &Operator) -> Checked {
     };
     let all = own.into_iter().chain(definition::shipped());
     let workflows: Vec<_> = all.map(|loaded| loaded.workflow).collect();
-    let problems = policy::read(path, &workflows, operator).err().unwrap_or_default();
-    Checked {
+    let problems = policy::read(path, &workflows, &present(config)).err().unwrap_or_default();
+    Some(Checked {
         path: path.to_path_buf(),
         workflow: None,
         problems: problems.iter().map(problem).collect(),
         warnings: Vec::new(),
         notes: Vec::new(),
-    }
+    })
 }
 
 /// What the providers say of a workflow that is right as a file.
@@ -387,8 +392,13 @@ pub(super) async fn note(journal: &dyn Journal, note: Note) {
 
 /// Which store a command works on, as people are told: a database without its password, or a directory.
 pub fn place(config: &Config) -> String {
-    let place = shared::place(config);
+    let place = bare_place(config);
     if config.store.is_some() { place } else { format!("`{place}`") }
+}
+
+/// The same for scripts, with no mark about it.
+pub fn bare_place(config: &Config) -> String {
+    shared::place(config)
 }
 
 /// Whether the data directory has a store of its own.

@@ -2,12 +2,13 @@
 //! wrong in anything is refused whole: what was in force stays so, and `/readyz` and the log say why.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::{AppError, Config};
+use crate::app::{AppError, Config, reread};
 use crate::definition::{self, FILE_BYTES_MAX, Problem};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Operator, Policy, Workflow};
@@ -55,12 +56,13 @@ fn text(path: &Path) -> Result<String, Vec<Problem>> {
     let unreadable = |error: &dyn std::fmt::Display| {
         vec![Problem::of_file(&name, "file.unreadable", format!("it cannot be read: {error}"))]
     };
-    let about = fs::metadata(path).map_err(|error| unreadable(&error))?;
-    if about.len() > FILE_BYTES_MAX as u64 {
+    reread::text(path, FILE_BYTES_MAX as u64).map_err(|error| {
+        if error.kind() != io::ErrorKind::FileTooLarge {
+            return unreadable(&error);
+        }
         let message = format!("the file has more than {FILE_BYTES_MAX} bytes, which is the most");
-        return Err(vec![Problem::of_file(&name, "file.too_large", message)]);
-    }
-    fs::read_to_string(path).map_err(|error| unreadable(&error))
+        vec![Problem::of_file(&name, "file.too_large", message)]
+    })
 }
 
 /// Looks at the file for as long as the server runs.

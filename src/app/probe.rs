@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::app::config::Origin;
+use crate::app::config::{Origin, masked};
 use crate::app::{AppError, Config};
 use crate::store;
 
@@ -61,16 +61,17 @@ fn whom(config: &Config) -> Result<String, AppError> {
 /// Asks a server.
 pub async fn ask(config: &Config, probe: Probe) -> Result<Told, AppError> {
     let server = whom(config)?;
-    let gone = |source| AppError::Gone { server: server.clone(), source };
+    let told = masked(&server);
+    let gone = |source| AppError::Gone { server: told.clone(), source };
     let Some(authority) = server.strip_prefix("http://") else {
-        return Err(AppError::NoTls(server));
+        return Err(AppError::NoTls(told));
     };
     let authority = authority.trim_end_matches('/');
     let asked = tokio::time::timeout(PATIENCE, get(authority, probe)).await;
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in five seconds");
     let answer = asked.map_err(late).flatten().map_err(gone)?;
     let (is_well, words) = read(&answer).map_err(gone)?;
-    Ok(Told { server, is_well, words })
+    Ok(Told { server: told, is_well, words })
 }
 
 /// Where a server that listens there is reached from its own machine: at every address is at none that could be opened.

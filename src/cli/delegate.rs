@@ -3,7 +3,7 @@
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::handles;
-use crate::cli::inbox::length;
+use crate::cli::numbers::length;
 use crate::cli::people;
 use crate::wire::v1::DelegateRequestRequest;
 

@@ -314,6 +314,8 @@ impl From<AppError> for Trouble {
             Exit::NotFound
         } else if error.is_unreachable() {
             Exit::Unreachable
+        } else if error.is_of_settings() {
+            Exit::Usage
         } else {
             Exit::Failed
         };

@@ -80,11 +80,10 @@ async fn one(
         return Err(unknown());
     }
     beside.finish(file).map_err(cannot)?;
-    let place = offline::place(&ctx.config);
     let text = if ctx.json {
-        json!({"run": run, "store": place}).to_string()
+        json!({"run": run, "store": offline::bare_place(&ctx.config)}).to_string()
     } else {
-        format!("exported {run} from {place}")
+        format!("exported {run} from {}", offline::place(&ctx.config))
     };
     ctx.term.line(&text)?;
     Ok(Exit::Done)
@@ -172,13 +171,14 @@ pub(super) fn tell(
     to_stderr: bool,
 ) -> Result<(), Trouble> {
     let Transferred { definitions, runs, events } = done;
-    let place = offline::place(&ctx.config);
     let text = if ctx.json {
+        let place = offline::bare_place(&ctx.config);
         json!({"definitions": definitions, "runs": runs, "events": events, "store": place})
             .to_string()
     } else {
         let definitions = counted(definitions, "definition");
         let (runs, events) = (counted(runs, "run"), counted(events, "event"));
+        let place = offline::place(&ctx.config);
         format!("{verb} {definitions}, {runs}, {events} {way} {place}")
     };
     if to_stderr {

@@ -6,6 +6,7 @@ use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
+use crate::cli::suggest;
 use crate::cli::term::line;
 use crate::wire::v1::halt::Scope as Told;
 use crate::wire::v1::halt_request::Scope;
@@ -77,6 +78,12 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         };
         let answered = connection.client.halt(request).await;
         let own = (!connection.is_served()).then(|| connection.place.clone());
+        let answered = match (answered, &args.workflow) {
+            (Err(status), Some(name)) => {
+                Err(suggest::workflow(status.into(), name, &mut connection.client).await)
+            }
+            (answered, _) => answered.map_err(Trouble::from),
+        };
         connection.close().await;
         if let Some(place) = own.filter(|_| answered.is_ok() && !ctx.json) {
             ctx.term.note(&format!(

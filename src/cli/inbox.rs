@@ -7,6 +7,7 @@ use crate::app::{Connection, SystemClock};
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::json;
+use crate::cli::numbers::{at_least_one, length};
 use crate::cli::people;
 use crate::cli::render::{self, moment as moment_of, question};
 use crate::cli::respond;
@@ -14,7 +15,6 @@ use crate::cli::suggest;
 use crate::cli::talk::{self, Interaction, Talk};
 use crate::cli::term::line;
 use crate::cli::{READ_AS_LOCAL, halt, handles};
-use crate::kernel::duration_ms;
 use crate::ports::Clock as _;
 use crate::wire::v1::watch_requests_response::Change;
 use crate::wire::v1::{ListRequestsRequest, Request, RequestKind, WatchRequestsRequest};
@@ -75,15 +75,6 @@ impl Args {
             || self.due.is_some()
             || self.waiting.is_some()
     }
-}
-
-/// How many are shown at most: none would look as if there were none.
-pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|it| *it > 0).ok_or_else(|| "expected a number from 1 on".into())
-}
-
-pub(super) fn length(text: &str) -> Result<u64, String> {
-    duration_ms(text).ok_or_else(|| "expected a length of time such as `30m`, `2h`, `1d`".into())
 }
 
 fn now_ms() -> u64 {
@@ -162,6 +153,11 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
         ctx.term.line(&format!("{what} in {place}"))?;
         if let Some(name) = &args.request_type
             && let Some(hint) = suggest::request_type(name, &mut connection.client).await
+        {
+            ctx.term.note(&hint);
+        }
+        if let Some(name) = &args.workflow
+            && let Some(hint) = suggest::listed_workflow(name, &mut connection.client).await
         {
             ctx.term.note(&hint);
         }

@@ -129,7 +129,7 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         Action::Remove { name } => {
             keyring::remove(&ctx.config, &name, &now.to_string()).await?;
             let text = if ctx.json {
-                json!({"removed": name, "store": keyring::place(&ctx.config)}).to_string()
+                json!({"removed": name, "store": keyring::bare_place(&ctx.config)}).to_string()
             } else {
                 format!(
                     "the key `{name}` is removed from {}; a running server refuses it within two seconds",
@@ -154,7 +154,7 @@ fn added(
         let mut shown = json!({
             "name": key.name, "person": person, "kind": key.kind.word(), "roles": key.roles,
             "workflows": key.workflows, "expires": key.expires, "secret": secret,
-            "store": keyring::place(&ctx.config),
+            "store": keyring::bare_place(&ctx.config),
         });
         if let Some(waits) = stranded {
             shown["waits_for_local"] = json!({"count": waits.count, "requests": waits.requests});

@@ -52,6 +52,7 @@ mod journal;
 mod keys;
 mod man;
 mod new;
+mod numbers;
 mod prune;
 mod receipt;
 mod release;
@@ -76,7 +77,7 @@ use std::{env, ffi::OsString, process::ExitCode};
 use clap::FromArgMatches as _;
 use clap::error::{ContextKind, ContextValue};
 
-use crate::app::config::{Origin, masked};
+use crate::app::config::{Origin, masked, refuse_misspelt};
 use crate::app::{self, Config, Connection, Followed, Reach};
 
 use addresses::Addresses;
@@ -357,7 +358,7 @@ fn check_environment() -> Result<(), Trouble> {
         }
     }
     let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    Ok(Config::check_names(names)?)
+    Ok(refuse_misspelt(names)?)
 }
 
 fn quoted(text: &str) -> String {

@@ -26,10 +26,10 @@ pub(super) struct Args {
 /// Prunes.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let pruned = offline::prune(&ctx.config, args.older_than).await?;
-    let place = offline::place(&ctx.config);
     let text = if ctx.json {
-        json!({"pruned": pruned, "store": place}).to_string()
+        json!({"pruned": pruned, "store": offline::bare_place(&ctx.config)}).to_string()
     } else {
+        let place = offline::place(&ctx.config);
         let verb = if pruned == 1 { "is" } else { "are" };
         format!("{} {verb} forgotten in {place}", counted(pruned, "run"))
     };

@@ -6,6 +6,7 @@ use tonic::metadata::MetadataMap;
 
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
+use crate::cli::numbers::sequence;
 use crate::kernel::evidence::receipt::written;
 use crate::wire::v1::{GetReceiptRequest, Receipt};
 
@@ -29,6 +30,7 @@ pub(super) struct Args {
     #[arg(value_name = "RUN")]
     pub run_id: String,
     /// Which of its events has the decision
+    #[arg(value_parser = sequence, allow_negative_numbers = true)]
     pub sequence: u64,
     /// The hash of the leaf, for whoever decided in a run that they do not see
     #[arg(long, value_name = "HASH", value_parser = hash)]

@@ -21,10 +21,11 @@ pub(super) struct Args {}
 /// Says so.
 pub(super) async fn perform(_args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     let open = offline::restored(&ctx.config).await?;
-    let place = offline::place(&ctx.config);
     let text = if ctx.json {
+        let place = offline::bare_place(&ctx.config);
         json!({"restored": true, "open_runs": open, "store": place}).to_string()
     } else {
+        let place = offline::place(&ctx.config);
         let runs = counted(open, "run");
         format!(
             "{runs} not over in {place}: what they ask is asked anew at the next start, and nothing is done until \

@@ -6,7 +6,8 @@ use crate::app::{Client, Connection};
 use crate::cli::Ctx;
 use crate::cli::cost;
 use crate::cli::exit::{Exit, Trouble};
-use crate::cli::inbox::{LIMIT, at_least_one, page_size};
+use crate::cli::inbox::{LIMIT, page_size};
+use crate::cli::numbers::at_least_one;
 use crate::cli::render::{date, moment, question, utterance, whole};
 use crate::cli::suggest;
 use crate::cli::term::{Term, line, plain};
@@ -132,7 +133,13 @@ async fn list(args: &Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
     }
     if runs.is_empty() {
         let place = line(&connection.place, 400);
-        return ctx.term.line(&format!("there are no such runs in {place}"));
+        ctx.term.line(&format!("there are no such runs in {place}"))?;
+        if let Some(name) = &args.workflow
+            && let Some(hint) = suggest::listed_workflow(name, &mut connection.client).await
+        {
+            ctx.term.note(&hint);
+        }
+        return Ok(());
     }
     ctx.term.write(&rows(ctx.term, &runs))?;
     if !page_token.is_empty() {

@@ -86,6 +86,21 @@ pub(super) async fn request_type(name: &str, client: &mut Client) -> Option<Stri
     Some(line(&format!("no workflow has a request type `{name}`; {remedy}"), HINT_CHARS_MAX))
 }
 
+/// What is to be said of a workflow that there is not, where nothing was listed of it; nothing where there is one, or that
+/// is not known.
+pub(super) async fn listed_workflow(name: &str, client: &mut Client) -> Option<String> {
+    let listed = client.list_workflows(ListWorkflowsRequest {}).await.ok()?.into_inner().workflows;
+    let names = listed.iter().map(|workflow| workflow.workflow_id.as_str());
+    if names.clone().any(|known| known == name) {
+        return None;
+    }
+    let remedy = match meant(name, names) {
+        Some(found) => format!("did you mean `{found}`?"),
+        None => "`holdpoint workflows` names the ones there are".to_owned(),
+    };
+    Some(line(&format!("there is no workflow `{name}`; {remedy}"), HINT_CHARS_MAX))
+}
+
 /// The one name that begins or ends so, or the nearest.
 fn meant<'a>(written: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let written = written.trim_end_matches(['…', '.']);

@@ -4,6 +4,7 @@ use crate::app::Client;
 use crate::cli::Ctx;
 use crate::cli::exit::{Exit, Trouble};
 use crate::cli::follow::{Ending, Follow, Telling};
+use crate::cli::numbers::sequence;
 use crate::cli::render::Audience;
 use crate::cli::suggest;
 use crate::wire::v1::{GetRunRequest, RunStatus, WorkflowWaiting};
@@ -20,7 +21,7 @@ pub(super) struct Args {
     /// The run
     pub run: String,
     /// Only events after this sequence number
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = sequence, allow_negative_numbers = true)]
     pub after: u64,
     /// Stay while the run waits, until it is over
     #[arg(long, short)]

@@ -16,25 +16,24 @@ impl Engine {
         if self.is_known(&scope).await? {
             return Ok(scope);
         }
-        let (field, name, what) = match &scope {
+        let (what, name) = match &scope {
             Scope::All => return Ok(scope),
-            Scope::Workflow(name) => ("workflow_id", name, "workflow"),
-            Scope::Tool(name) => ("tool", name, "tool"),
-            Scope::Agent(name) => ("agent", name, "agent"),
+            Scope::Workflow(name) => ("workflow", name),
+            Scope::Tool(name) => ("tool", name),
+            Scope::Agent(name) => ("agent", name),
         };
         if let Some(plain) = spelled(&scope)
             && self.is_known(&plain).await?
         {
             return Ok(plain);
         }
-        let listing = match &scope {
-            Scope::All | Scope::Workflow(_) => "`holdpoint workflows` names what there is",
-            Scope::Tool(_) | Scope::Agent(_) => {
-                "`holdpoint workflows NAME` lists the agents and tools of one"
-            }
-        };
-        let remedy = format!("there is no {what} `{}`; {listing}", shortened(name));
-        Err(Refusal::invalid(field, remedy).into())
+        let name = shortened(name);
+        if matches!(scope, Scope::Workflow(_)) {
+            return Err(Refusal::UnknownWorkflow(name).into());
+        }
+        let listing = "`holdpoint workflows NAME` lists the agents and tools of one";
+        let remedy = format!("there is no {what} `{name}`; {listing}");
+        Err(Refusal::invalid(what, remedy).into())
     }
 
     async fn is_known(&self, scope: &Scope) -> Result<bool, EngineError> {

@@ -180,10 +180,7 @@ impl Engine {
         self.refuse_if_unknown(who).await?;
         let halts = self.halts();
         let Some(known) = halts.0.iter().find(|known| known.id == id) else {
-            let id = shortened(id);
-            let remedy =
-                format!("there is no halt `{id}`; `holdpoint halt` names those that stand");
-            return Err(Refusal::invalid("halt_id", remedy).into());
+            return Err(Refusal::UnknownHalt(shortened(id)).into());
         };
         // One that lies on another machine may be out of reach; where it is not, it is heeded again at once.
         if known.id == FILE_ID && (!self.is_shared() || known.key == self.brake_place()) {

@@ -293,6 +293,7 @@ fn told(named: &str, refusal: &Refusal) -> (String, Option<RunId>) {
         | Refusal::UnknownSession(_)
         | Refusal::UnknownRun(_)
         | Refusal::PrunedRun(_)
+        | Refusal::UnknownHalt(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::StalePause
         | Refusal::KeyReused(_)

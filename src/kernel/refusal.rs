@@ -1,5 +1,4 @@
-//! Refusal: every way in which a command is declined. It names the field and the remedy and carries a
-//! stable code (D3); it leaves no trace (K1).
+//! Refusal: every way in which a command is declined, with field, remedy and a stable code (D3); it leaves no trace (K1).
 
 use crate::kernel::evidence::leaf::Pruned;
 use crate::kernel::naming::{Naming, unbound};
@@ -34,6 +33,9 @@ pub enum Refusal {
     /// No such request, or not this caller's (D2).
     #[error("there is no request `{0}`")]
     UnknownRequest(String),
+    /// No such halt, or it stands no more.
+    #[error("there is no halt `{0}`; `holdpoint halt` names those that stand")]
+    UnknownHalt(String),
     /// No such checkpoint.
     #[error("there is no checkpoint `{0}`; ListCheckpoints names the ones there are")]
     UnknownCheckpoint(String),
@@ -403,6 +405,7 @@ impl Refusal {
             Self::UnknownSession(_) => "session.unknown",
             Self::UnknownRun(_) | Self::PrunedRun(_) => "run.unknown",
             Self::UnknownRequest(_) => "request.unknown",
+            Self::UnknownHalt(_) => "halt.unknown",
             Self::UnknownCheckpoint(_) => "checkpoint.unknown",
             Self::ForeignRequest { .. } => "request.foreign",
             Self::WrongAnswer { .. } => "answer.invalid",
@@ -447,15 +450,15 @@ impl Refusal {
 
     /// The field of the request that is at fault.
     pub fn field(&self) -> Option<String> {
+        let named = |field: &str| Some(field.to_owned());
         match self {
-            Self::UnknownWorkflow(_) | Self::BrokenWorkflow { .. } => Some("workflow_id".into()),
+            Self::UnknownWorkflow(_) | Self::BrokenWorkflow { .. } => named("workflow_id"),
             Self::UnknownSession(_) | Self::AmbiguousAnswer { .. } | Self::SessionFull { .. } => {
-                Some("session_id".into())
+                named("session_id")
             }
-            Self::UnknownRun(_) | Self::PrunedRun(_) | Self::RunOver { .. } => {
-                Some("run_id".into())
-            }
-            Self::UnknownCheckpoint(_) | Self::Unspent { .. } => Some("checkpoint_id".into()),
+            Self::UnknownRun(_) | Self::PrunedRun(_) | Self::RunOver { .. } => named("run_id"),
+            Self::UnknownHalt(_) => named("halt_id"),
+            Self::UnknownCheckpoint(_) | Self::Unspent { .. } => named("checkpoint_id"),
             Self::UnknownRequest(id) => Some(format!("responses[{id}]")),
             Self::ForeignRequest { request, .. }
             | Self::AlreadyAnswered { request, .. }
@@ -466,21 +469,21 @@ impl Refusal {
             | Self::HandedOver { request, .. }
             | Self::NotAdmitted { request, .. }
             | Self::NotAssured { request, .. } => Some(format!("responses[{request}]")),
-            Self::NotDelegable { .. } => Some("to".into()),
-            Self::NotDelegated { .. } | Self::NotClaimed { .. } => Some("request_id".into()),
+            Self::NotDelegable { .. } => named("to"),
+            Self::NotDelegated { .. } | Self::NotClaimed { .. } => named("request_id"),
             Self::Unbound { .. }
             | Self::StillUnbound { .. }
             | Self::UnknownCode { .. }
-            | Self::StalePause => Some("input".into()),
+            | Self::StalePause => named("input"),
             Self::WrongAnswer { request, mismatch } => {
                 Some(format!("responses[{request}]{}", mismatch.at))
             }
             Self::StaleDigest { request } | Self::DigestNeeded { request } => {
                 Some(format!("digests[{request}]"))
             }
-            Self::KeyReused(_) => Some("idempotency_key".into()),
-            Self::NotListening { .. } | Self::NotSender { .. } => Some("name".into()),
-            Self::NotGranted { .. } => Some("tool".into()),
+            Self::KeyReused(_) => named("idempotency_key"),
+            Self::NotListening { .. } | Self::NotSender { .. } => named("name"),
+            Self::NotGranted { .. } => named("tool"),
             Self::Invalid { field, .. }
             | Self::BadGate { field, .. }
             | Self::TooLarge { field, .. } => Some(field.clone()),
@@ -488,8 +491,8 @@ impl Refusal {
             | Self::UnknownKey
             | Self::KeyExpired(_)
             | Self::Forbidden(_)
-            | Self::Role { .. } => Some("authorization".into()),
-            Self::UnknownPerson(_) => Some("x-holdpoint-on-behalf-of".into()),
+            | Self::Role { .. } => named("authorization"),
+            Self::UnknownPerson(_) => named("x-holdpoint-on-behalf-of"),
             Self::Stale | Self::Held | Self::Rewound | Self::Halted { .. } => None,
         }
     }

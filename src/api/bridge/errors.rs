@@ -201,6 +201,7 @@ fn http_of(refusal: &Refusal) -> StatusCode {
         | Refusal::UnknownRun(_)
         | Refusal::PrunedRun(_)
         | Refusal::UnknownRequest(_)
+        | Refusal::UnknownHalt(_)
         | Refusal::UnknownCheckpoint(_)
         | Refusal::UnknownCode { .. }
         | Refusal::NotDelegated { .. }

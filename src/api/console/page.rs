@@ -315,6 +315,7 @@ fn is_unknown(refusal: &Refusal) -> bool {
             | Refusal::UnknownRun(_)
             | Refusal::PrunedRun(_)
             | Refusal::UnknownRequest(_)
+            | Refusal::UnknownHalt(_)
             | Refusal::UnknownCheckpoint(_)
     )
 }

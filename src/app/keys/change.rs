@@ -11,6 +11,7 @@ use crate::app::keys::{
     KEYS_MAX, Key, KeyKind, Keys, KeysError, PREFIX, RESERVED, RETIRED_MAX, Retired, WORKFLOWS_MAX,
     hash,
 };
+use crate::app::reread;
 use crate::kernel::{Role, Roles};
 
 /// A key that is to be made.
@@ -249,7 +250,7 @@ fn change(
         Some(_) | None => Path::new("."),
     };
     // What is no file of keys may be somebody else's: nothing is put beside it.
-    if path.exists() {
+    if reread::lies(path) {
         Keys::load(path)?;
     }
     fs::create_dir_all(folder).map_err(failed)?;
@@ -262,7 +263,7 @@ fn change(
         );
         return Err(failed(io::Error::other(why)));
     }
-    let mut keys = if path.exists() { Keys::load(path)? } else { Keys::default() };
+    let mut keys = if reread::lies(path) { Keys::load(path)? } else { Keys::default() };
     edit(&mut keys)?;
     let text = keys.text(path)?;
     let fresh = beside(path, "new");

@@ -33,14 +33,15 @@ pub(super) mod removed;
 pub(super) mod shared;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use crate::api::Shown;
 use crate::app::config::Config;
+use crate::app::reread;
 use crate::kernel::{
     Assurance, Credential, Known, Millis, Principal, Refusal, Role, Roles, digest,
 };
@@ -178,18 +179,8 @@ pub enum KeysError {
 impl Keys {
     /// Reads the keys from `path`.
     pub fn load(path: &Path) -> Result<Self, KeysError> {
-        let failed = |source| KeysError::Io { deed: "read", path: path.into(), source };
-        let about = fs::metadata(path).map_err(failed)?;
-        // It is read again whenever it changes, and whoever opens a pipe waits for somebody at its other end.
-        if !about.is_file() {
-            let why = "it is no file; name one that can be read again and again".into();
-            return Err(KeysError::Unusable { path: path.into(), why });
-        }
-        if about.len() > FILE_BYTES_MAX {
-            let why = format!("it has more than {FILE_BYTES_MAX} bytes");
-            return Err(KeysError::Unusable { path: path.into(), why });
-        }
-        Self::read(&fs::read_to_string(path).map_err(failed)?, path)
+        let unread = |source| KeysError::Io { deed: "read", path: path.into(), source };
+        Self::read(&reread::text(path, FILE_BYTES_MAX).map_err(unread)?, path)
     }
 
     /// Reads the keys that are written so at `path`.
@@ -218,10 +209,16 @@ impl Keys {
     /// A file that was named must be there; the one in the data directory may be absent.
     pub fn for_server(config: &Config) -> Result<Option<Self>, KeysError> {
         let path = config.keys_path();
-        if config.keys.is_none() && !path.exists() {
+        if config.keys.is_none() && !reread::lies(&path) {
             return Ok(None);
         }
-        Self::load(&path).map(Some)
+        let keys = Self::load(&path)?;
+        // Whoever names a file wants to be asked for keys.
+        if config.keys.is_some() && keys.list().is_empty() {
+            let why = "it has no keys; `holdpoint keys add NAME` makes one there, and without `keys` none is asked for".into();
+            return Err(KeysError::Unusable { path, why });
+        }
+        Ok(Some(keys))
     }
 
     /// Makes the first key of a server that has never been used, and returns it: a person's, who may look after it
@@ -234,7 +231,7 @@ impl Keys {
         let path = config.keys_path();
         // Servers that share a store share its keys, too: none of them is the first.
         let is_shared = config.store.is_some();
-        let is_used = has_data || path.exists() || config.keys.is_some() || is_shared;
+        let is_used = has_data || reread::lies(&path) || config.keys.is_some() || is_shared;
         if is_used || config.listen.ip().is_loopback() {
             return Ok(None);
         }

@@ -1,5 +1,6 @@
 //! What the keys file promises: whose a key is, what it holds, and who is mistaken for nobody.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::change::base64url;

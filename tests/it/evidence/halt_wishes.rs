@@ -25,7 +25,6 @@ async fn a_wrong_wish_to_halt_stops_nothing_and_says_why() {
         (wish(Some(Scope::All(true)), &long), "reason"),
         (wish(Some(Scope::All(true)), "\u{1b}[31mred"), "reason"),
         (wish(Some(Scope::All(true)), "one\ntwo"), "reason"),
-        (wish(Some(Scope::WorkflowId("bill".into())), "why"), "workflow_id"),
         (wish(Some(Scope::Tool("play".into())), "why"), "tool"),
         (wish(Some(Scope::Agent("nobody".into())), "why"), "agent"),
     ];
@@ -34,6 +33,9 @@ async fn a_wrong_wish_to_halt_stops_nothing_and_says_why() {
         assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
         assert!(format!("{refused:?}").contains(field), "{field}: {refused:?}");
     }
+    let unknown = wish(Some(Scope::WorkflowId("bill".into())), "why");
+    let refused = refusal(stage.client(LOCAL).await.halt(unknown).await);
+    assert_eq!(refused, (Code::NotFound, "workflow.unknown".into()));
     assert_eq!(halts(&stage).await, []);
     // The same wish twice is one halt; the same key for another is none.
     let keyed = |scope| HaltRequest { idempotency_key: "k".into(), ..wish(Some(scope), "why") };

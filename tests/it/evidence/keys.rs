@@ -35,7 +35,7 @@ fn a_key_that_others_can_read_or_that_is_none_is_refused_with_the_remedy() {
     let none = serve(&[&named]);
     assert!(none.code == 1 && none.err.contains("expected an Ed25519 key"), "{}", none.err);
     let alone = serve(&["--audit-signer=true"]);
-    assert!(alone.code == 1 && alone.err.contains("public key"), "{}", alone.err);
+    assert!(alone.code == 2 && alone.err.contains("public key"), "{}", alone.err);
     let private = serve(&["--audit-signer=true", &named]);
     assert!(private.code == 1 && private.err.contains("name+id+key"), "{}", private.err);
 }

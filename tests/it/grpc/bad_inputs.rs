@@ -1,11 +1,12 @@
 //! Bad inputs: every one that a caller can send, and the code, the reason and the field it must get.
 
 use holdpoint::kernel::SessionId;
+use holdpoint::wire::v1::halt_request::Scope;
 use holdpoint::wire::v1::{
     CancelRequestRequest, CancelRunRequest, ForkRunRequest, GetRunRequest, GetSessionRequest,
-    GetWorkflowRequest, ListCheckpointsRequest, ListRequestsRequest, ListRunsRequest,
-    ListSessionsRequest, RevokeGrantRequest, RunWorkflowRequest, SendResponsesRequest,
-    SignalRunRequest, WatchRunRequest,
+    GetWorkflowRequest, HaltRequest, ListCheckpointsRequest, ListRequestsRequest, ListRunsRequest,
+    ListSessionsRequest, ReleaseHaltRequest, RevokeGrantRequest, RunWorkflowRequest,
+    SendResponsesRequest, SignalRunRequest, WatchRunRequest,
 };
 use serde_json::json;
 use tonic::Code;
@@ -351,5 +352,28 @@ pub(crate) fn others(stage: &Stage) -> Vec<Case> {
         case("a page of less than no requests", "ListRequests", &inbox).invalid("page_size"),
         case("a status that there is not", "ListRuns", &status).invalid("status"),
         case("a kind that there is not", "ListRequests", &kind).invalid("kind"),
+    ]
+}
+
+/// What is wrong with a wish to halt, or to let go on.
+pub(crate) fn halts() -> Vec<Case> {
+    let halt = |scope| HaltRequest {
+        scope: Some(scope),
+        reason: "too many".into(),
+        ..HaltRequest::default()
+    };
+    let release = ReleaseHaltRequest { halt_id: "halt_none".into(), ..Default::default() };
+    vec![
+        case("a halt that does not stand", "ReleaseHalt", &release).by(Who::Ops).is(
+            Code::NotFound,
+            "halt.unknown",
+            "halt_id",
+        ),
+        case("a workflow to stop that there is not", "Halt", &halt(Scope::WorkflowId("no".into())))
+            .by(Who::Ops)
+            .is(Code::NotFound, "workflow.unknown", "workflow_id"),
+        case("a tool to stop that there is not", "Halt", &halt(Scope::Tool("no".into())))
+            .by(Who::Ops)
+            .invalid("tool"),
     ]
 }

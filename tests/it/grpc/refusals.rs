@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorInfo, StatusExt as _};
 
 use crate::grpc::bad_inputs::{
-    Case, UNKNOWN_REQUEST, UNKNOWN_RUN, answers, malformed, others, starts,
+    Case, UNKNOWN_REQUEST, UNKNOWN_RUN, answers, halts, malformed, others, starts,
 };
 use crate::grpc::refusals_stage::{Stage, Who};
 use crate::house::errors::{CODES, Row};
@@ -51,7 +51,7 @@ async fn d3_every_bad_input_is_refused_with_its_field_and_code_and_leaves_no_tra
     let before = stage.footprint().await;
     let mut wrong = Vec::new();
     let mut complain = |case: &Case, why: &str| wrong.push(format!("{}: {why}", case.what));
-    let tables = [malformed(), starts(&stage), answers(&stage), others(&stage)];
+    let tables = [malformed(), starts(&stage), answers(&stage), halts(), others(&stage)];
     let cases: Vec<_> = tables.into_iter().flatten().collect();
     for case in &cases {
         if let Some(why) = complaint(case, &stage).await {
@@ -170,7 +170,9 @@ fn page() -> String {
          Every refusal carries `google.rpc.ErrorInfo` with domain `holdpoint` and one of these codes as its `reason`; \
          where a field is to blame, `google.rpc.BadRequest` names it. A refused call changes nothing. Codes are stable; \
          messages are for people and may change.\n\n\
-         What is not yours looks exactly like what is not there.\n\n\
+         What is not yours looks exactly like what is not there. A few codes are of HTTP alone, and stand in \
+         [http.md](http.md#openai-responses); the problems that `holdpoint check` finds in files have codes of their own. What \
+         a command refuses by itself, such as a setting, has none: its exit code says of what kind it is.\n\n\
          <!-- Made from tests/it/house/errors.rs: HOLDPOINT_BLESS=1 cargo test the_page_of_errors -->\n\n\
          | code | gRPC status | meaning | remedy |\n|---|---|---|---|\n",
     );

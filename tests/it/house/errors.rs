@@ -228,6 +228,12 @@ pub(crate) const CODES: &[Row] = &[
         ),
     ),
     row(
+        "halt.unknown",
+        Code::NotFound,
+        "There is no such halt, or it stands no more.",
+        "`holdpoint halt` and `ListHalts` name those that stand.",
+    ),
+    row(
         "checkpoint.unknown",
         Code::NotFound,
         "There is no such checkpoint of that run.",

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use holdpoint::wire::v1::workflow_event::Event;
 use holdpoint::wire::v1::{GetRunRequest, RuleInForce, RunWorkflowRequest, WatchRunRequest};
@@ -240,6 +241,20 @@ async fn a_policy_that_is_wrong_in_anything_is_refused_whole_and_the_old_one_sta
             tokio::task::yield_now().await;
         }
     }
+    // A pipe in its place holds up nobody who looks, and what lies there afterwards counts.
+    fs::remove_file(&policy.path).unwrap();
+    assert!(Command::new("mkfifo").arg(&policy.path).status().unwrap().success());
+    while !stage.server.page("/readyz").1.contains("policy file is refused") {
+        tokio::task::yield_now().await;
+    }
+    fs::remove_file(&policy.path).unwrap();
+    policy.write(NOTHING);
+    while stage.server.page("/readyz").1 != "ready\n" {
+        tokio::task::yield_now().await;
+    }
+    let paid = stage.paid();
+    started(&stage, Vec::new()).await;
+    assert_eq!(stage.paid(), paid + 1, "the new one asks nobody");
     // One that is wrong at the beginning is no policy to begin with.
     let root = TempDir::new().unwrap();
     let broken = PolicyFile::new("mode: perhaps");

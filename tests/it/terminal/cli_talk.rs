@@ -192,6 +192,6 @@ async fn the_api_key_goes_with_the_call() {
 #[test]
 fn a_server_url_with_tls_is_refused_with_the_remedy() {
     let ended = holdpoint(Path::new("."), &["runs", "--server", "https://localhost:1"], "");
-    assert_eq!(ended.code, 1);
+    assert_eq!(ended.code, 2);
     assert!(ended.err.contains("hint: use `http://`"), "{}", ended.err);
 }

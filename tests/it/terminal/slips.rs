@@ -2,6 +2,7 @@
 //! something else.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -162,12 +163,69 @@ fn a_mistyped_variable_never_opens_a_server_without_its_keys() {
 }
 
 #[test]
-fn a_pipe_is_no_keys_file_and_nobody_waits_for_its_other_end() {
+fn a_pipe_is_no_file_of_keys_or_rules_and_nobody_waits_for_its_other_end() {
     let root = TempDir::new().unwrap();
-    let made = Command::new("mkfifo").arg(root.path().join("keys.toml")).status().unwrap();
+    let made = Command::new("mkfifo").arg(root.path().join("pipe")).status().unwrap();
     assert!(made.success());
-    let keys = ["serve", "--data", "data", "--listen", "127.0.0.1:0", "--keys", "keys.toml"];
-    let ended = holdpoint(root.path(), &keys, "");
-    assert_eq!(ended.code, 1, "{}", ended.err);
-    assert!(ended.err.contains("it is no file"), "{}", ended.err);
+    for setting in ["--keys", "--policy"] {
+        let serve = ["serve", "--data", "data", "--listen", "127.0.0.1:0", setting, "pipe"];
+        let ended = holdpoint(root.path(), &serve, "");
+        assert_eq!(ended.code, 1, "{}", ended.err);
+        assert!(ended.err.contains("it is no file"), "{}", ended.err);
+    }
+    let doctor = holdpoint(root.path(), &["doctor", "--data", "data", "--policy", "pipe"], "");
+    assert!(doctor.code == 1 && doctor.out.contains("it is no file"), "{doctor:?}");
+}
+
+/// As where a secret is not mounted yet.
+#[test]
+fn k7_a_link_that_leads_nowhere_opens_no_server_without_keys_or_settings() {
+    let root = TempDir::new().unwrap();
+    fs::create_dir(root.path().join("data")).unwrap();
+    let serve = ["serve", "--data", "data", "--listen", "127.0.0.1:0"];
+    for (place, code) in [("data/keys.toml", 1), ("holdpoint.toml", 2)] {
+        symlink("/nowhere/at/all", root.path().join(place)).unwrap();
+        let ended = holdpoint(root.path(), &serve, "");
+        assert!(ended.code == code && ended.err.contains(place), "{ended:?}");
+        fs::remove_file(root.path().join(place)).unwrap();
+    }
+    // Nor does a file that was named and has none.
+    fs::write(root.path().join("empty.toml"), "").unwrap();
+    let ended = holdpoint(root.path(), &[&serve[..], &["--keys", "empty.toml"]].concat(), "");
+    assert!(ended.code == 1 && ended.err.contains("it has no keys"), "{ended:?}");
+}
+
+#[test]
+fn k7_an_environment_that_is_lost_or_blank_passes_no_gate() {
+    let root = TempDir::new().unwrap();
+    let serve = ["serve", "--data", "data", "--listen", "127.0.0.1:0"];
+    for lost in ["", " ", "\t\n"] {
+        let ended = with_env(root.path(), &serve, "", &[("HOLDPOINT_ENVIRONMENT", lost)]);
+        assert_eq!(ended.code, 2, "{lost:?}: {}", ended.err);
+        assert!(ended.err.contains("HOLDPOINT_ENVIRONMENT"), "{lost:?}: {}", ended.err);
+    }
+}
+
+#[test]
+fn what_is_not_there_is_told_as_that() {
+    let root = TempDir::new().unwrap();
+    let told = holdpoint(root.path(), &["run", "approve_and_send", "Hi", "--no-input"], "");
+    assert_eq!(told.code, 4, "{}", told.err);
+    for (words, code, said) in [
+        (&["halt", "--release", "halt_none"][..], 5, "there is no halt"),
+        (&["halt", "--workflow", "aprove_and_send", "--reason", "x"], 5, "`approve_and_send`"),
+        (&["inbox", "--workflow", "aprove_and_send"], 0, "did you mean `approve_and_send`"),
+        (&["runs", "--workflow", "nope"], 0, "there is no workflow `nope`"),
+        (&["watch", "run_x", "--after", "-1"], 2, "expected a number from 0 on"),
+        (&["receipt", "run_x", "abc"], 2, "expected a number from 0 on"),
+        (&["serve", "--log", "warm"], 2, "did you mean `warn`"),
+        (&["inbox", "--store", "nonsense"], 2, "cannot be read"),
+    ] {
+        let told = holdpoint(root.path(), words, "");
+        assert!(told.code == code && told.err.contains(said), "{words:?}: {told:?}");
+    }
+    fs::create_dir(root.path().join("mine")).unwrap();
+    fs::write(root.path().join("mine/notes.txt"), "of somebody else").unwrap();
+    let told = holdpoint(root.path(), &["keys", "list", "--data", "mine"], "");
+    assert_eq!(told.code, 1, "{}", told.out);
 }
