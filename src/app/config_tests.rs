@@ -262,6 +262,14 @@ fn k7_a_value_of_blanks_is_refused_whoever_said_it() {
 }
 
 #[test]
+fn k7_an_environment_that_is_typed_as_nothing_does_not_take_the_place_of_one_that_is_set() {
+    let env = |asked: &str| (asked == "HOLDPOINT_ENVIRONMENT").then(|| "production".to_owned());
+    let flags = Settings { environment: Some(String::new()), ..Settings::default() };
+    let refused = Config::resolve(&flags, &env, None).unwrap_err().to_string();
+    assert!(refused.starts_with("--environment"), "{refused}");
+}
+
+#[test]
 fn what_no_caller_could_use_is_no_public_url_and_no_host() {
     for (url, is_one) in [
         ("https://agents.example", true),

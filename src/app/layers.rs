@@ -37,8 +37,9 @@ const LOST: [(&str, &str); 6] = [
 ];
 
 /// What no empty text is, where it is typed or stands in the file.
-const NEVER_NOTHING: [(&str, &str); 6] = [
+const NEVER_NOTHING: [(&str, &str); 7] = [
     ("api_key", "a key; without the setting none is shown"),
+    ("environment", "a word such as `production`: gates ask by it"),
     ("data", "the path of a directory"),
     ("workflows", "the path of a directory"),
     ("log", "a filter such as `info`; `off` writes no log"),
