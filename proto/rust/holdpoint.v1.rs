@@ -1153,6 +1153,12 @@ pub struct GetRunResponse {
     /// The halts that it stands at: what is to be done for it next, or what it waits for, waits for them to end.
     #[prost(message, repeated, tag = "6")]
     pub halts: ::prost::alloc::vec::Vec<Halt>,
+    /// The signals that it waits for; `SignalRun` brings one.
+    #[prost(string, repeated, tag = "7")]
+    pub signals_awaited: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// When it goes on by itself, where it asks nobody and nothing comes before.
+    #[prost(message, optional, tag = "8")]
+    pub wakes_at: ::core::option::Option<::prost_types::Timestamp>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRunsRequest {
@@ -1328,6 +1334,10 @@ pub struct ListHaltsResponse {
     /// Those that stand, oldest first.
     #[prost(message, repeated, tag = "1")]
     pub halts: ::prost::alloc::vec::Vec<Halt>,
+    /// Why nothing at all is done or decided: the store was put back, or went back, and waits for `ReleaseStore`. Empty
+    /// where it is not held.
+    #[prost(string, tag = "2")]
+    pub store_held: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListReplicasRequest {}

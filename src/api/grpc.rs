@@ -208,6 +208,8 @@ impl Orchestrator for Service {
             grants: view.run.grants.iter().map(resources::grant).collect(),
             rules: view.run.rules_in_force().into_iter().map(resources::rule).collect(),
             halts: halts::standing(&self.engine, &view.run, &who),
+            signals_awaited: resources::signals_awaited(&view.run),
+            wakes_at: resources::wakes_at(&view.run),
         }))
     }
 

@@ -56,7 +56,10 @@ pub(super) async fn release_store(
 
 pub(super) fn list(engine: &Engine, who: &Principal) -> pb::ListHaltsResponse {
     let halts = engine.halts_listed();
-    pb::ListHaltsResponse { halts: halts.0.iter().map(|halt| told(halt, who)).collect() }
+    pb::ListHaltsResponse {
+        halts: halts.0.iter().map(|halt| told(halt, who)).collect(),
+        store_held: engine.why_held().unwrap_or_default(),
+    }
 }
 
 /// Those that a run stands at.

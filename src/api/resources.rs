@@ -1,11 +1,13 @@
 //! Resources: what a caller asks for by name, as the wire has it: sessions, runs, grants, checkpoints and
 //! workflows. Events and questions are turned in `convert`.
 
+use std::collections::BTreeSet;
+
 use crate::api::convert::{failure, forked, waiting};
 use crate::api::times::time;
 use crate::engine::{CheckpointView, Engine, Entry, SessionView, Waiting};
 use crate::kernel::workflow::Pattern;
-use crate::kernel::{Grant, InForceRule, Principal};
+use crate::kernel::{Grant, InForceRule, Principal, Run, Status};
 use crate::ports::{Head, HeadStatus};
 use crate::wire::json::Json;
 use crate::wire::v1 as pb;
@@ -19,6 +21,18 @@ pub(super) fn session(view: &SessionView) -> pb::Session {
         workflow_waiting: waits.first().map(waiting),
         waiting_run_ids: waits.iter().map(|waiting| waiting.run.to_string()).collect(),
     }
+}
+
+/// The signals that a run waits for, each once.
+pub(super) fn signals_awaited(run: &Run) -> Vec<String> {
+    let names = run.graph.signals_awaited().into_iter().map(|(_, name)| name);
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// When a run that asks nobody goes on by itself.
+pub(super) fn wakes_at(run: &Run) -> Option<prost_types::Timestamp> {
+    let asks_nobody = matches!(run.status, Status::Waiting { .. }) && run.questions.is_empty();
+    run.wake_at().filter(|_| asks_nobody).map(time)
 }
 
 pub(super) fn run(head: &Head) -> pb::Run {

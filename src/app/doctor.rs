@@ -7,7 +7,7 @@ use crate::app::offline::{check, checked_policy, half, place, seen};
 use crate::app::{AppError, Config, counted, keyring, people};
 use crate::definition;
 use crate::engine::halts_kept;
-use crate::kernel::BY_FILE;
+use crate::kernel::{BY_FILE, Refusal};
 use crate::ports::brake::Brake as _;
 use crate::ports::identity::Identity;
 use crate::ports::{Journal, StoreReport};
@@ -72,6 +72,7 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
                 findings.push(Finding { subject: "keys".into(), is_ok: true, detail });
             }
             keys_lost(config, &*journal, &mut findings).await?;
+            findings.extend(held_finding(&*journal).await?);
             findings.extend(halts_finding(config, &*journal).await?);
             let (since, kept_in) = kept_head(config, &*journal).await?.unzip();
             let against = verify::Against { since, kept_in, ..verify::Against::default() };
@@ -173,6 +174,15 @@ async fn halts_finding(
         "nothing of it is done or decided until that is taken back; `holdpoint halt` lists it";
     told.push(remedy.into());
     Ok(Some(Finding { subject: "halts".into(), is_ok: true, detail: told.join("\n") }))
+}
+
+/// Says of a store that waits for its operator that it does: as a halt it may be meant, and nothing is done meanwhile.
+async fn held_finding(journal: &dyn Journal) -> Result<Option<Finding>, AppError> {
+    let known = Identity::of(journal).await?.filter(|known| known.is_held);
+    Ok(known.map(|known| {
+        let why = if known.is_rewound { Refusal::Rewound } else { Refusal::Held };
+        Finding { subject: "held".into(), is_ok: true, detail: why.to_string() }
+    }))
 }
 
 /// What does not hold of the chain and the log of leaves; what is damaged is the store's to tell.

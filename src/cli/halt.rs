@@ -11,7 +11,8 @@ use crate::cli::term::line;
 use crate::wire::v1::halt::Scope as Told;
 use crate::wire::v1::halt_request::Scope;
 use crate::wire::v1::{
-    GetRunRequest, Halt, HaltRequest, ListHaltsRequest, ReleaseHaltRequest, ReleaseHaltResponse,
+    GetRunRequest, Halt, HaltRequest, ListHaltsRequest, ListHaltsResponse, ReleaseHaltRequest,
+    ReleaseHaltResponse,
 };
 
 /// The halt that the file in the data directory is.
@@ -176,19 +177,25 @@ pub(super) fn stands(halt: &Halt) -> String {
 }
 
 /// What is halted. Whoever cannot be told of it is shown the rest all the same.
-async fn listed(client: &mut Client) -> Vec<Halt> {
+async fn listed(client: &mut Client) -> ListHaltsResponse {
     let listed = client.list_halts(ListHaltsRequest {}).await;
-    listed.map(|listed| listed.into_inner().halts).unwrap_or_default()
+    listed.map(tonic::Response::into_inner).unwrap_or_default()
 }
 
-/// What is halted, for `--json`.
-pub(super) async fn standing(client: &mut Client) -> Vec<Value> {
-    json::all(&listed(client).await)
+/// What is halted, and why the store is held, for `--json`.
+pub(super) async fn standing(client: &mut Client) -> (Value, Value) {
+    let listed = listed(client).await;
+    let held = Some(listed.store_held).filter(|why| !why.is_empty());
+    (json::all(&listed.halts).into(), held.into())
 }
 
-/// Tells of what is halted, where anything is: what is shown beside it may stand.
+/// Tells of what is halted, or of a store that is held: what is shown beside it may stand.
 pub(super) async fn tell_standing(ctx: &Ctx, client: &mut Client) {
-    tell(ctx, &listed(client).await);
+    let listed = listed(client).await;
+    if !listed.store_held.is_empty() {
+        ctx.term.note(&ctx.term.paint_error.warn(&format!("held: {}", listed.store_held)));
+    }
+    tell(ctx, &listed.halts);
 }
 
 /// Tells of these.

@@ -108,7 +108,7 @@ async fn show(name: &str, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     talk::unveil_for(true, &mut request, ctx, &mut connection.client).await;
     if ctx.json {
         let mut shown = json::of(&request);
-        shown["halts"] = halt::standing(&mut connection.client).await.into();
+        (shown["halts"], shown["store_held"]) = halt::standing(&mut connection.client).await;
         return ctx.term.line(&shown.to_string());
     }
     halt::tell_standing(ctx, &mut connection.client).await;
@@ -141,10 +141,9 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
     requests.truncate(args.limit);
     if ctx.json {
         let (all, more) = (json::all(&requests), !page_token.is_empty());
-        let halts = halt::standing(&mut connection.client).await;
-        return ctx
-            .term
-            .line(&literal!({"requests": all, "more": more, "halts": halts}).to_string());
+        let (halts, held) = halt::standing(&mut connection.client).await;
+        let shown = literal!({"requests": all, "more": more, "halts": halts, "store_held": held});
+        return ctx.term.line(&shown.to_string());
     }
     let has_numbers = handles::keep(&ctx.config, &requests);
     if requests.is_empty() {
@@ -162,6 +161,7 @@ async fn list(args: Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), 
             ctx.term.note(&hint);
         }
         tell_whose(ctx, connection);
+        halt::tell_standing(ctx, &mut connection.client).await;
         return Ok(());
     }
     let heading = ["#", "REQUEST", "KIND", "WORKFLOW", "UNTIL", "QUESTION"];

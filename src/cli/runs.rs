@@ -53,8 +53,10 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
 
 async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Trouble> {
     let request = GetRunRequest { run_id: run_id.into(), omit_conversation: false };
-    let GetRunResponse { run, conversation, output, grants, rules, halts } =
-        client.get_run(request).await?.into_inner();
+    let found = client.get_run(request).await?.into_inner();
+    let waits = waits_for(&found);
+    let GetRunResponse { run, conversation, output, grants, rules, halts, .. } = found;
+    let (signals, wakes_at) = (found.signals_awaited, found.wakes_at.as_ref());
     let Some(run) = run else {
         return Err(Trouble::new(Exit::Failed, "the server answered without a run"));
     };
@@ -68,6 +70,8 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
             "grants": json::all(&grants),
             "rules": json::all(&rules),
             "halts": json::all(&halts),
+            "signals_awaited": signals,
+            "wakes_at": wakes_at.and_then(json::timestamp).map(|at| at.to_string()),
         });
         return ctx.term.line(&shown.to_string());
     }
@@ -99,6 +103,9 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
     for halt in &halts {
         ctx.term.line(&paint.warn(&halt::stands(halt)))?;
     }
+    if let Some(waits) = waits {
+        ctx.term.line(&paint.ask(&line(&waits, 400)))?;
+    }
     for request in run.workflow_waiting.iter().flat_map(|waiting| &waiting.requests) {
         ctx.term.write(&format!("\n{}", question(paint, request)))?;
     }
@@ -106,6 +113,17 @@ async fn show(run_id: &str, ctx: &Ctx, client: &mut Client) -> Result<(), Troubl
         ctx.term.line(&format!("\n{}\n{}", paint.bold("output"), plain(&whole(output))))?;
     }
     Ok(())
+}
+
+/// What it waits for beside people, in words.
+fn waits_for(found: &GetRunResponse) -> Option<String> {
+    let signals: Vec<_> = found.signals_awaited.iter().map(|name| format!("`{name}`")).collect();
+    let goes_on = found.wakes_at.as_ref().and_then(json::timestamp).map(date);
+    let goes_on = goes_on.map(|at| format!("goes on by itself {at}"));
+    let waits =
+        (!signals.is_empty()).then(|| format!("waits for the signal {}", signals.join(" or ")));
+    let told: Vec<_> = [waits, goes_on].into_iter().flatten().collect();
+    (!told.is_empty()).then(|| format!("it {}", told.join("; ")))
 }
 
 async fn list(args: &Args, ctx: &Ctx, connection: &mut Connection) -> Result<(), Trouble> {
@@ -139,9 +157,11 @@ async fn list(args: &Args, ctx: &Ctx, connection: &mut Connection) -> Result<(),
         {
             ctx.term.note(&hint);
         }
+        halt::tell_standing(ctx, &mut connection.client).await;
         return Ok(());
     }
     ctx.term.write(&rows(ctx.term, &runs))?;
+    halt::tell_standing(ctx, &mut connection.client).await;
     if !page_token.is_empty() {
         ctx.term.note("there are more; --limit shows them");
     }

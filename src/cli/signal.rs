@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// The event's name
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// What comes with it: JSON, or else plain text
+    /// What comes with it: JSON, or else plain text, which begins with none of `{`, `[` and `"`
     #[arg(value_name = "PAYLOAD")]
     pub payload: Option<String>,
     /// An idempotency key: the same command with the same key again changes nothing
@@ -33,8 +33,7 @@ pub(super) struct Args {
 
 /// Signals.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
-    let read = |text: &String| serde_json::from_str(text).unwrap_or(Value::String(text.clone()));
-    let payload = args.payload.as_ref().map(|text| read(text).into());
+    let payload = args.payload.as_deref().map(read).transpose()?.map(Into::into);
     let mut connection = ctx.connect_to_existing().await?;
     let request = SignalRunRequest {
         run_id: args.run.clone(),
@@ -51,4 +50,16 @@ pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
         ctx.term.line(&line(&format!("{} was brought to {}", args.name, args.run), 200))?;
     }
     Ok(Exit::Done)
+}
+
+/// What comes with an event. A text that begins like JSON and is none was meant to be: an event cannot be taken back.
+fn read(text: &str) -> Result<Value, Trouble> {
+    match serde_json::from_str(text) {
+        Ok(value) => Ok(value),
+        Err(error) if text.trim_start().starts_with(['{', '[', '"']) => {
+            let hint = "for a text that begins so, write it as JSON: '\"{like this}\"'";
+            Err(Trouble::new(Exit::Usage, format!("PAYLOAD is no JSON: {error}")).hint(hint))
+        }
+        Err(_) => Ok(Value::String(text.to_owned())),
+    }
 }

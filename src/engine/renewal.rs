@@ -218,6 +218,11 @@ impl Engine {
     }
 
     /// Why it is held: a store that went back under those who served is told from one that was put back.
+    /// Why it waits for its operator, in words; nothing where it does not.
+    pub fn why_held(&self) -> Option<String> {
+        self.is_held().then(|| self.held_why().to_string())
+    }
+
     fn held_why(&self) -> Refusal {
         if self.is_rewound() { Refusal::Rewound } else { Refusal::Held }
     }

@@ -103,7 +103,9 @@ impl View {
 fn halted(visit: &Visit) -> Markup {
     let halts = visit.engine().halts();
     html! {
-        div #halted data-swap role="status" { @for halt in &halts.0 {
+        div #halted data-swap role="status" {
+            @if let Some(why) = visit.engine().why_held() { p.halted { strong { "Held. " } (text::escaped(&why)) } }
+            @for halt in &halts.0 {
             p.halted {
                 strong { "Halted: " (halt.scope.words()) ". " }
                 "By " (text::escaped(&halt.by_whom())) " since " (text::time(halt.at)) ": " (text::escaped(&halt.reason))

@@ -418,6 +418,10 @@ async fn k9_a_signal_comes_from_whom_the_file_names_or_from_an_operator() {
         runs.push(stage.start("clerk", "", "Bill 7.").await[0].run_id.clone());
     }
     let run = runs[0].as_str();
+    let waits = |name: &str| format!("it waits for the signal `{name}`");
+    assert!(stage.command("clerk", &["runs", run]).out.contains(&waits("paid")));
+    let slip = stage.command("ops", &["signal", run, "paid", "{bad"]);
+    assert!(slip.code == 2 && slip.err.contains("PAYLOAD is no JSON"), "{slip:?}");
     assert_eq!(signals(&stage, "clerk", run, "paid").await, denied("signal.not_admitted"));
     assert_eq!(signals(&stage, "checker", run, "paid").await, denied("signal.not_admitted"));
     assert_eq!(signals(&stage, "eve", run, "paid").await, unknown("run.unknown"));
@@ -427,6 +431,7 @@ async fn k9_a_signal_comes_from_whom_the_file_names_or_from_an_operator() {
         assert_eq!(signals(&stage, who, run, "paid").await, fine(), "{who}");
     }
     // What the file gives to nobody is the owner's.
+    assert!(stage.command("clerk", &["runs", run]).out.contains(&waits("free")));
     assert_eq!(signals(&stage, "eve", run, "free").await, unknown("run.unknown"));
     assert_eq!(signals(&stage, "checker", run, "free").await, denied("auth.role"));
     assert_eq!(signals(&stage, "clerk", run, "free").await, fine());

@@ -83,7 +83,13 @@ async fn what_is_open_in_a_restored_store_is_asked_anew_and_waits_for_the_operat
     let mut stage = Stage::open(&bills("unsafe")).await;
     let old = question(&stage.start(LOCAL, "s", "Bill 7.").await);
     restored(&mut stage);
+    // Whoever looks is told, at each of the places where one looks first.
+    for look in ["inbox", "runs", "doctor"] {
+        let told = holdpoint(stage.root.path(), &[look, "--data", "data"], "");
+        assert!(format!("{told:?}").contains("holdpoint release"), "{look}: {told:?}");
+    }
     stage.server.restart();
+    assert!(stage.server.page("/console/inbox").1.contains("Held."));
     let now = is_asked_anew(&stage, &old).await;
     // Nothing is done, and it is said why and what to do.
     assert_eq!(stage.server.page("/readyz").0, 200);
