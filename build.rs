@@ -1,9 +1,13 @@
 //! Says which commit this is built from, and by which profile, for `holdpoint --version`, and of which kernel. It generates nothing:
-//! what comes of `proto/` is checked in, so that nobody has to build a compiler of protobuf to build the program.
-//! With the feature `generate`, which tests have, it is generated beside that, for `tests/it/house/generated.rs` to compare.
+//! what comes of `proto/` is checked in, so that nobody has to build a compiler of protobuf to build or test the program.
+//! With the feature `generate` it writes that anew, and of what it was made, which `tests/it/house/generated.rs` compares.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::{env, fs, path::Path, process::Command};
+
+#[cfg(feature = "generate")]
+#[path = "proto/made_of.rs"]
+mod made_of;
 
 fn main() {
     #[cfg(feature = "generate")]
@@ -96,15 +100,20 @@ fn generate() -> Result<(), Box<dyn std::error::Error>> {
         .extern_path(".google.protobuf.Struct", "crate::wire::json::Fields")
         .compile_fds(descriptors)?;
     // Written here, so that code that already uses a new field can be built at all.
-    println!("cargo:rerun-if-env-changed=HOLDPOINT_BLESS");
-    if env::var_os("HOLDPOINT_BLESS").is_some() {
-        for name in KEPT {
-            fs::copy(out.join(name), Path::new("proto/rust").join(name))?;
-        }
+    for name in made_of::KEPT {
+        write(&Path::new(made_of::KEPT_IN).join(name), &fs::read(out.join(name))?)?;
     }
+    let digest = |bytes: &[u8]| -> String {
+        use sha2::Digest as _;
+        sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let told = made_of::told(digest)?;
+    write(&Path::new(made_of::KEPT_IN).join("made_of.txt"), told.as_bytes())?;
     Ok(())
 }
 
-/// What of the generated is checked in; packages of others come with their own crates.
+/// Writes a file where it says something else: what is as it was is not built anew.
 #[cfg(feature = "generate")]
-const KEPT: [&str; 4] = ["holdpoint.v1.rs", "lf.a2a.v1.rs", "a2a.v1.rs", "descriptors.bin"];
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if fs::read(path).is_ok_and(|known| known == bytes) { Ok(()) } else { fs::write(path, bytes) }
+}
