@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use crate::agents::Registry;
 use crate::app::config::Origin;
 use crate::app::discovery::{self, Offered};
-use crate::app::{AppError, Config, SystemClock, offline};
+use crate::app::{AppError, Config, SystemClock, offline, reread};
 use crate::definition::{self, Loaded, Problem, Voices};
 use crate::engine::{Broken, Edition, Library, Reach};
 use crate::kernel::Operator;
@@ -31,6 +31,10 @@ const DEPTH_MAX: usize = 3;
 const FILES_MAX: usize = 10_000;
 /// How much of what is wrong with one file is told where others are told of, too.
 const PROBLEMS_MAX: usize = 5;
+
+/// What is said beside what is wrong with a file that does not tell its name.
+const NAMELESS: &str =
+    "\nit does not tell its `name`, which may be that of an example: no example is begun meanwhile";
 
 /// What tells one state of the folder from another: every file that a workflow may be made of.
 type Stamp = BTreeMap<PathBuf, (u64, u64, i64, i64, i64, i64)>;
@@ -141,11 +145,16 @@ impl Folder {
         let mut there = BTreeSet::new();
         let since = (!is_first).then(|| SystemClock.now());
         let mut good: Vec<(Option<PathBuf>, Loaded)> = Vec::new();
+        let mut is_any_nameless = false;
         for (path, problems) in found.wrong {
-            let is_twin = problems.iter().any(|problem| problem.code == "workflow.duplicate");
-            // The file that has the name is right: the other one has none.
-            let name = if is_twin { String::new() } else { self.name_of(&path) };
-            broken.push(self.wrong(&path, name, &problems));
+            let tells = self.names.contains_key(&path) || definition::called(&path).is_some();
+            let name = self.name_of(&path);
+            let mut one = self.wrong(&path, name, &problems);
+            if !tells {
+                is_any_nameless = true;
+                one.why.push_str(NAMELESS);
+            }
+            broken.push(one);
         }
         good.extend(found.good.into_iter().map(|(path, loaded)| (Some(path), loaded)));
         let own: BTreeSet<String> = good.iter().map(|(_, it)| it.workflow.name.clone()).collect();
@@ -153,7 +162,14 @@ impl Folder {
         good.extend(definition::shipped().into_iter().filter(is_free).map(|it| (None, it)));
         for (path, loaded) in good {
             let name = loaded.workflow.name.clone();
-            if path.is_none() && broken.iter().any(|one| one.workflow == name) {
+            // Whoever had the name and is wrong now keeps it: another file may have less of what is asked in it (K7).
+            if let Some(other) = broken.iter().find(|one| one.workflow == name) {
+                let twin = path.map(|path| (loaded.duplicate(&other.file), path));
+                broken.extend(twin.map(|(problem, path)| self.wrong(&path, name, &[problem])));
+                continue;
+            }
+            // It may have the name of any example, and asked more (K7).
+            if path.is_none() && is_any_nameless {
                 continue;
             }
             if self.taken.get(&name) == Some(&loaded.digest) {
@@ -185,7 +201,7 @@ impl Folder {
             there.insert(name);
         }
         has_changed |= self.drop_gone(library, &mut broken, there);
-        self.names.retain(|path, _| path.exists());
+        self.names.retain(|path, _| reread::lies(path));
         self.tell(&broken);
         self.broken.clone_from(&broken);
         library.settle(broken, has_changed);
@@ -200,13 +216,12 @@ impl Folder {
         broken: &mut [Broken],
         mut there: BTreeSet<String>,
     ) -> bool {
-        for one in broken {
+        for one in &mut *broken {
             let is_taken = self.taken.contains_key(&one.workflow);
             one.has_earlier = is_taken && !there.contains(&one.workflow);
-            if one.has_earlier {
-                there.insert(one.workflow.clone());
-            }
         }
+        let earlier = broken.iter().filter(|one| one.has_earlier);
+        there.extend(earlier.map(|one| one.workflow.clone()));
         let is_gone = |name: &&String| !there.contains(*name);
         let gone: Vec<String> = self.taken.keys().filter(is_gone).cloned().collect();
         for name in &gone {
@@ -287,15 +302,8 @@ impl Folder {
     /// What a file that cannot be read describes: what it described before, what it calls itself, or what it
     /// is called.
     fn name_of(&self, path: &Path) -> String {
-        let called = || {
-            let text = fs::read_to_string(path).ok()?;
-            let name = text.lines().find_map(|line| line.strip_prefix("name:"))?;
-            let name = name.split(" #").next()?.trim().trim_matches(['"', '\'']);
-            let is_letter = |char: char| char.is_alphanumeric() || "._-".contains(char);
-            (!name.is_empty() && name.chars().all(is_letter)).then(|| name.to_owned())
-        };
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        self.names.get(path).cloned().or_else(called).unwrap_or_else(stem)
+        self.names.get(path).cloned().or_else(|| definition::called(path)).unwrap_or_else(stem)
     }
 }
 

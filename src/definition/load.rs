@@ -7,6 +7,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Component, Path, PathBuf},
     sync::{Arc, LazyLock},
 };
@@ -70,6 +71,15 @@ impl Loaded {
         message: impl Into<String>,
     ) -> Problem {
         self.places.at(pointer, code, message)
+    }
+
+    /// That another file claims its name.
+    pub fn duplicate(&self, other: &str) -> Problem {
+        let name = &self.workflow.name;
+        let message = format!(
+            "`{other}` claims the name `{name}`, too: keep one of the two, or name them apart; no new run begins with either"
+        );
+        self.problem("/name", "workflow.duplicate", message)
     }
 }
 
@@ -226,8 +236,8 @@ fn one_other(
     load(&name, &text, from, within)
 }
 
-/// Loads every `*.yaml` of a folder but the scripts, in the order of their names. Of two files with
-/// the same workflow the first counts, and the second is a problem.
+/// Loads every `*.yaml` of a folder but the scripts, in the order of their names. Where two files claim one name,
+/// neither has it.
 pub fn load_dir(folder: &Path) -> (Vec<Loaded>, Vec<Problem>) {
     let (mut loaded, mut problems) = (Vec::new(), Vec::new());
     match load_each(folder, Voices::Named) {
@@ -254,23 +264,49 @@ pub fn load_each(folder: &Path, voices: Voices) -> Result<Vec<Each>, Box<Problem
             (folder.display().to_string(), format!("the folder cannot be read: {error}"));
         Box::new(Problem::of_file(&name, "folder.unreadable", message))
     })?;
-    let mut seen: BTreeMap<String, PathBuf> = BTreeMap::new();
-    let mut each = Vec::new();
-    for path in paths {
-        let mut one = load_file_with(&path, voices);
-        if let Ok(loaded) = &one {
-            let name = &loaded.workflow.name;
-            if let Some(first) = seen.get(name) {
-                let first = first.display();
-                let message = format!("the workflow `{name}` is already described in {first}");
-                one = Err(vec![loaded.problem("/name", "workflow.duplicate", message)]);
-            } else {
-                seen.insert(name.clone(), path.clone());
-            }
+    let mut each: Vec<Each> = paths
+        .into_iter()
+        .map(|path| {
+            let one = load_file_with(&path, voices);
+            (path, one)
+        })
+        .collect();
+    let claims = claims(&each);
+    for (path, one) in &mut each {
+        let Ok(loaded) = &*one else { continue };
+        let name = &loaded.workflow.name;
+        let others = claims.get(name).into_iter().flatten();
+        if let Some(other) = others.into_iter().find(|other| *other != path) {
+            let file = other.file_name().unwrap_or(other.as_os_str()).to_string_lossy();
+            *one = Err(vec![loaded.duplicate(&file)]);
         }
-        each.push((path, one));
     }
     Ok(each)
+}
+
+/// Who claims which name. A file that is wrong does, too: which of two was meant is not for us to say, and the other
+/// one may have less of what is asked in it (K7).
+fn claims(each: &[Each]) -> BTreeMap<String, Vec<PathBuf>> {
+    let mut claims: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for (path, one) in each {
+        let name = match one {
+            Ok(loaded) => Some(loaded.workflow.name.clone()),
+            Err(_) => called(path),
+        };
+        if let Some(name) = name {
+            claims.entry(name).or_default().push(path.clone());
+        }
+    }
+    claims
+}
+
+/// What a file that cannot be taken calls itself, as far as that can be told.
+pub fn called(path: &Path) -> Option<String> {
+    let text = read(path).ok()?;
+    let name = text.lines().find_map(|line| line.strip_prefix("name:"))?;
+    let name = name.split(" #").next()?.trim().trim_matches(['"', '\'']);
+    let is_letter = |char: char| char.is_alphanumeric() || "._-".contains(char);
+    (!name.is_empty() && name.chars().all(is_letter)).then(|| name.to_owned())
 }
 
 fn workflow_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -279,7 +315,10 @@ fn workflow_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
-        if stem.is_some_and(|stem| !stem.ends_with(".script")) && path.is_file() {
+        // Also what is no file: a link that leads nowhere yet is no sign that nobody put one (K7). Editors put hidden
+        // ones beside what they have open.
+        let counts = !name.starts_with('.') || path.is_file();
+        if counts && stem.is_some_and(|stem| !stem.ends_with(".script")) {
             paths.push(path);
         }
     }
@@ -289,23 +328,34 @@ fn workflow_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a file that is not too large, as text.
 fn read(path: &Path) -> Result<String, String> {
-    let file = fs::File::open(path).map_err(|error| unreadable(&error))?;
+    // Nobody waits for the other end of a pipe.
+    let not_waiting = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(not_waiting).open(path);
+    let file = file.map_err(|error| unreadable(&error))?;
     // Not every size is told beforehand, and a device has no end.
-    if !file.metadata().map_err(|error| unreadable(&error))?.is_file() {
+    let about = file.metadata().map_err(|error| unreadable(&error))?;
+    if !about.is_file() {
         return Err("it is not a file".into());
+    }
+    if about.len() > FILE_BYTES_MAX as u64 {
+        return Err(too_large());
     }
     let most = FILE_BYTES_MAX as u64;
     let mut text = String::new();
     file.take(most + 1).read_to_string(&mut text).map_err(|error| unreadable(&error))?;
     if text.len() > FILE_BYTES_MAX {
-        return Err(format!("the file has more than {most} bytes, which is the most"));
+        return Err(too_large());
     }
     Ok(text)
 }
 
+fn too_large() -> String {
+    format!("the file has more than {FILE_BYTES_MAX} bytes, which is the most")
+}
+
 fn unreadable(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::NotFound {
-        "there is no such file".into()
+        "there is no such file, or it is a link that leads nowhere".into()
     } else if error.kind() == io::ErrorKind::InvalidData {
         "the file is not UTF-8 text".into()
     } else {

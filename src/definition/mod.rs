@@ -53,7 +53,9 @@ mod tests_words;
 mod time;
 
 pub use brought::brought;
-pub use load::{Each, Loaded, ResolveScript, Voices, load_dir, load_each, load_file, load_text};
+pub use load::{
+    Each, Loaded, ResolveScript, Voices, called, load_dir, load_each, load_file, load_text,
+};
 pub use policy::{load_policy, policy_schema};
 pub use problem::{Problem, nearest, nearest_within};
 pub use schema::{script_schema, workflow_schema};

@@ -248,7 +248,7 @@ fn comments_and_layout_do_not_change_the_digest() {
 }
 
 #[test]
-fn a_folder_is_loaded_in_order_and_a_second_file_of_the_same_name_is_a_problem() {
+fn a_folder_is_loaded_in_order_and_of_two_files_with_one_name_neither_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     put("b.yaml", GOOD);
@@ -259,12 +259,24 @@ fn a_folder_is_loaded_in_order_and_a_second_file_of_the_same_name_is_a_problem()
     put("notes.txt", "nothing");
     let (loaded, problems) = load_dir(folder.path());
     let names: Vec<_> = loaded.iter().map(|one| one.workflow.name.as_str()).collect();
-    assert_eq!(names, ["first", "draft"]);
+    assert_eq!(names, ["first"]);
     let rules = &loaded[0].workflow.models["default"].settings["script"]["rules"];
     assert_eq!(rules[0]["say"], "from the file");
     let codes: Vec<_> = problems.iter().map(|problem| problem.code).collect();
-    assert_eq!(codes, ["workflow.duplicate", "yaml.syntax"]);
+    assert_eq!(codes, ["workflow.duplicate", "workflow.duplicate", "yaml.syntax"]);
     assert_eq!((problems[0].line, problems[0].column), (1, 7));
+    assert!(problems[0].message.contains("`c.yaml` claims"), "{}", problems[0].message);
+}
+
+#[test]
+fn k7_a_file_that_is_wrong_keeps_its_name_from_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    put("pay.yaml", &with("agents:", "agentz:"));
+    put("pay-old.yaml", GOOD);
+    let (loaded, problems) = load_dir(folder.path());
+    assert!(loaded.is_empty(), "{loaded:?}");
+    assert!(problems.iter().any(|problem| problem.code == "workflow.duplicate"), "{problems:?}");
 }
 
 #[test]

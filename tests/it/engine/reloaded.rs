@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
@@ -82,13 +83,14 @@ async fn one_broken_file_breaks_itself_only_and_is_named_everywhere() {
     let root = folder(&[
         ("good.yaml", &flow("good", "Fine.")),
         ("bad.yaml", "name: bad\npattern: grahp\n"),
-        ("twin.yaml", &flow("good", "Again.")),
+        ("one.yaml", &flow("pair", "One.")),
+        ("two.yaml", &flow("pair", "Two.")),
         ("worse.yaml", "name: [\n"),
     ]);
     let server = Setup::new(root.path()).start();
     let (code, ready) = server.page("/readyz");
     assert_eq!(code, 200, "{ready}");
-    assert!(ready.contains("bad.yaml, twin.yaml, worse.yaml"), "{ready}");
+    assert!(ready.contains("bad.yaml, one.yaml, two.yaml, worse.yaml"), "{ready}");
     let mut client = server.client().await;
     assert!(asked(&run(&mut client, start_of("good", "", "x", "k")).await).is_some());
     for name in ["bad", "worse"] {
@@ -103,19 +105,18 @@ async fn one_broken_file_breaks_itself_only_and_is_named_everywhere() {
     }
     let told = holdpoint(root.path(), &["workflows", "--server", &server.url()], "");
     assert_eq!(told.code, 0, "{told:?}");
-    for part in ["good ", "bad.yaml is broken; `bad` cannot be started", "twin.yaml is broken, and"]
-    {
+    for part in ["good ", "bad.yaml is broken; `bad` cannot", "two.yaml is broken; `pair` cannot"] {
         assert!(told.out.contains(part), "{part}: {}", told.out);
     }
     let ended = holdpoint(root.path(), &["run", "bad", "x", "--server", &server.url()], "");
     assert_eq!(ended.code, 6, "{ended:?}");
     let (_, page) = server.page("/console/workflows");
-    assert!(page.contains("3 files cannot be used") && page.contains("bad.yaml"), "{page}");
+    assert!(page.contains("4 files cannot be used") && page.contains("bad.yaml"), "{page}");
     // Without a server it is the same.
     drop(server);
     let place = ["--workflows", "flows", "--data", "other"];
     let told = holdpoint(root.path(), &[&["workflows", "--json"][..], &place].concat(), "").json();
-    assert_eq!(told["broken"].as_array().unwrap().len(), 3, "{told}");
+    assert_eq!(told["broken"].as_array().unwrap().len(), 4, "{told}");
     let ended = holdpoint(root.path(), &[&["run", "good", "x"][..], &place].concat(), "");
     assert_eq!(ended.code, 4, "{ended:?}");
 }
@@ -128,6 +129,59 @@ async fn k7_a_broken_file_does_not_let_the_example_of_its_name_take_its_place() 
     let refused = client.run_workflow(start_of("approve_and_send", "", "x", "k")).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k7_what_is_no_file_any_more_leaves_its_name_to_nobody() {
+    let root = folder(&[("mine.yaml", &flow("approve_and_send", "Mine.")), ("a.yaml", "x: 1")]);
+    let (mine, there) = (root.path().join("flows/mine.yaml"), root.path().join("elsewhere.yaml"));
+    fs::remove_file(root.path().join("flows/a.yaml")).unwrap();
+    fs::rename(&mine, &there).unwrap();
+    symlink(&there, &mine).unwrap();
+    let mut server = Setup::new(root.path()).start();
+    let mut client = server.client().await;
+    assert_eq!(described(&mut client, "approve_and_send").await, "Mine.");
+    // As a mount looks that is not there just now.
+    let mut page = Page::open(&server);
+    fs::remove_file(&there).unwrap();
+    page.hears("changed");
+    assert!(server.page("/readyz").1.contains("mine.yaml"), "{}", server.page("/readyz").1);
+    assert_eq!(described(&mut client, "approve_and_send").await, "Mine.");
+    // A later change elsewhere, and a restart: nobody knows whose name it had, and no example takes it.
+    put(root.path(), "other.yaml", &flow("other", "Three."));
+    page.hears("changed");
+    assert_eq!(described(&mut client, "approve_and_send").await, "Mine.");
+    server.restart();
+    let mut client = server.client().await;
+    let refused = client.run_workflow(start_of("approve_and_send", "", "x", "k")).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert!(server.page("/readyz").1.contains("mine.yaml"), "{}", server.page("/readyz").1);
+    assert!(asked(&run(&mut client, start_of("other", "", "x", "o")).await).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k7_a_file_that_breaks_does_not_hand_its_name_to_another() {
+    let gated = flow("pay", "Asked.");
+    let root = folder(&[("pay.yaml", &gated)]);
+    let server = Setup::new(root.path()).start();
+    let mut client = server.client().await;
+    let mut page = Page::open(&server);
+    // Another file of that name: neither is anybody's choice but the operator's, and what was in force stays so.
+    put(root.path(), "pay-old.yaml", &flow("pay", "Unasked."));
+    page.hears("changed");
+    assert_eq!(described(&mut client, "pay").await, "Asked.");
+    put(root.path(), "pay.yaml", "name: pay\npattern: [\n");
+    page.hears("changed");
+    assert_eq!(described(&mut client, "pay").await, "Asked.");
+    let ready = server.page("/readyz").1;
+    assert!(ready.contains("pay.yaml") && ready.contains("pay-old.yaml"), "{ready}");
+    fs::remove_file(root.path().join("flows/pay.yaml")).unwrap();
+    page.hears("changed");
+    assert_eq!(
+        described(&mut client, "pay").await,
+        "Unasked.",
+        "whoever takes one away has chosen"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
