@@ -75,6 +75,8 @@ impl House {
         let summary = posture.summary();
         // Before anybody looks at the keys again: what is in force now is kept first.
         posture::told(posture.clone().keep_first(&world.engine).await);
+        let journal = world.store.journal();
+        posture::told(policy::keep_first(config, &world.engine, &*journal).await);
         let (see, seen) = watch::channel(posture);
         let keyed = Keyed::open(keys, named, &config.data, Arc::clone(&world.clock))
             .map(Arc::new)

@@ -94,7 +94,12 @@ pub enum AppError {
         "servers over this database ask for API keys, and this one would ask for none: everybody on this machine would be let in"
     )]
     KeysGone,
-    /// The same of a data directory and its file.
+    /// A store that was served with a policy would be without one.
+    #[error(
+        "this store was served with rules of its operator ({0}), and no policy is named: what they ask about would be done unasked"
+    )]
+    PolicyGone(String),
+    /// A data directory that had keys has none any more, and neither has its file.
     #[error("this store was served with API keys, and `{}` has none: everybody on this machine would be let in", .0.display())]
     OwnKeysGone(PathBuf),
     /// The store does not open.
@@ -315,6 +320,11 @@ impl AppError {
             Self::BadKey => Some("`holdpoint keys add NAME` makes one".into()),
             Self::KeysGone => Some(
                 "`holdpoint keys add NAME --store URL` makes one; where there are some, leave `keys` out. `holdpoint audit --store` says when they went"
+                    .into(),
+            ),
+            Self::PolicyGone(_) => Some(
+                "name it with `--policy FILE`, HOLDPOINT_POLICY, or `policy` in holdpoint.toml; where there are to be no rules any more, name \
+                 a file that says `rules: []`"
                     .into(),
             ),
             Self::OwnKeysGone(_) => Some(

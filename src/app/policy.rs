@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::app::{AppError, Config, reread};
 use crate::definition::{self, FILE_BYTES_MAX, Problem};
 use crate::engine::{Engine, EngineError};
 use crate::kernel::{Operator, Policy, Workflow};
-use crate::ports::Note;
+use crate::ports::{Fault, Journal, Note};
 
 /// How often it looks: a change counts within two seconds, with room for a machine that is busy.
 const EVERY: Duration = Duration::from_millis(500);
@@ -20,12 +22,73 @@ const EVERY: Duration = Duration::from_millis(500);
 /// What tells one state of a file from another, and the workflows and people that it was read for.
 type Stamp = (u64, u64, i64, i64, u64, Vec<String>);
 
+/// Under which name the store keeps which policy it was served with last.
+const NAME: &str = "policy";
+
+/// A policy, as it is remembered: what it came to, and the names of its rules.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Served {
+    digest: String,
+    rules: Vec<String>,
+}
+
+impl Served {
+    fn of(policy: &Policy) -> Self {
+        let rules = policy.rules.iter().map(|rule| rule.name.clone()).collect();
+        Self { digest: policy.digest.clone(), rules }
+    }
+
+    async fn last(journal: &dyn Journal) -> Result<Option<Self>, Fault> {
+        let kept = journal.remembered(NAME).await?;
+        Ok(kept.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    fn words(&self) -> String {
+        format!("policy {}: {}", self.digest, self.rules.join(", "))
+    }
+
+    async fn keep(&self, engine: &Engine) -> Result<(), EngineError> {
+        engine.remember(NAME, &serde_json::to_string(self).unwrap_or_default()).await
+    }
+}
+
+/// Refuses to go on without any policy where the store was served with one that had rules: a setting that was lost looks
+/// like one that never was (K7). Whoever wants none says so, with one that has none.
+pub(super) async fn refuse_lost(config: &Config, journal: &dyn Journal) -> Result<(), AppError> {
+    if config.policy.is_some() {
+        return Ok(());
+    }
+    match Served::last(journal).await? {
+        Some(served) if !served.rules.is_empty() => Err(AppError::PolicyGone(served.words())),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// The policy that the settings name, for an engine that has its workflows; none, where they name none.
 pub(super) fn open(config: &Config, engine: &Engine) -> Result<(), AppError> {
     let Some(path) = &config.policy else { return Ok(()) };
     let policy = read_for(path, engine).map_err(AppError::Policy)?;
     engine.rule(policy);
     Ok(())
+}
+
+/// Notes a policy that is another than the store was served with last, before it is served: what was changed while no
+/// server ran is told as well.
+pub(super) async fn keep_first(
+    config: &Config,
+    engine: &Engine,
+    journal: &dyn Journal,
+) -> Result<(), EngineError> {
+    if config.policy.is_none() {
+        return Ok(());
+    }
+    let now = Served::of(&engine.operator().policy);
+    let before = Served::last(journal).await?;
+    if before.as_ref() == Some(&now) {
+        return Ok(());
+    }
+    engine.note(Note::PolicyChanged { what: vec![now.words()] }).await;
+    now.keep(engine).await
 }
 
 fn read_for(path: &Path, engine: &Engine) -> Result<Policy, Vec<Problem>> {
@@ -107,12 +170,13 @@ async fn take(engine: &Engine, policy: Policy) {
     if *before.policy == policy {
         return;
     }
-    let digest = policy.digest.clone();
-    let rules: Vec<&str> = policy.rules.iter().map(|rule| rule.name.as_str()).collect();
-    let what = vec![format!("policy {digest}: {}", rules.join(", "))];
+    let (digest, served) = (policy.digest.clone(), Served::of(&policy));
     engine.rule(policy);
     // Noted when it is in force, and before any run is told.
-    engine.note(Note::PolicyChanged { what }).await;
+    engine.note(Note::PolicyChanged { what: vec![served.words()] }).await;
+    if let Err(error) = served.keep(engine).await {
+        tracing::warn!(%error, "which policy is in force could not be kept");
+    }
     match engine.rule_all().await {
         Ok(runs) => tracing::info!(policy = digest, runs, "the policy has changed"),
         Err(EngineError::Draining) => {}

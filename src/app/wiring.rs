@@ -123,6 +123,9 @@ impl Wiring {
         let registry = Arc::new(registry);
         let journal = store.journal();
         offline::refuse_half(config, &*journal).await?;
+        if reach != Reach::Nothing {
+            policy::refuse_lost(config, &*journal).await?;
+        }
         if reach == Reach::Everything {
             keyring::bring(config, &*journal).await?;
         }

@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 use crate::a2a::calls::text;
 use crate::consent::stage::{LOCAL, Stage, TOOL, refusal};
-use crate::support::server::{asked, drained, run, start_of};
+use crate::support::server::{Setup, asked, drained, run, start_of};
+use crate::terminal::cli::holdpoint;
 
 /// A payment, and then another.
 fn flow(gates: &str) -> String {
@@ -258,7 +259,7 @@ async fn a_policy_that_is_wrong_in_anything_is_refused_whole_and_the_old_one_sta
     // One that is wrong at the beginning is no policy to begin with.
     let root = TempDir::new().unwrap();
     let broken = PolicyFile::new("mode: perhaps");
-    let setup = crate::support::server::Setup::new(root.path()).arg(&broken.argument());
+    let setup = Setup::new(root.path()).arg(&broken.argument());
     assert!(setup.try_start().is_err(), "no server without the rules that were asked for");
 }
 
@@ -394,4 +395,37 @@ async fn k12_a_gate_that_was_brought_lets_nobody_choose_the_arguments_or_look_af
     let after = json!({"name": "mine", "steps": ["look"], "at": ["error"], "to": ["ada"]});
     let refused = stage.client("ada").await.run_workflow(start(after)).await.map(drop);
     assert_eq!(refusal(refused).1, "gate.invalid");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k7_a_store_that_was_served_with_rules_is_not_served_without_a_policy() {
+    let policy = PolicyFile::new("rules: [{name: careful, mode: manual}]");
+    let root = TempDir::new().unwrap();
+    let logged = |text: &str| {
+        let told = holdpoint(root.path(), &["audit", "--store", "--json", "--data", "data"], "");
+        told.out.matches(text).count()
+    };
+    served(Setup::new(root.path()).arg(&policy.argument()));
+    assert_eq!(logged("careful"), 1, "the first policy is told of");
+    for command in [["serve", "--listen=127.0.0.1:0"], ["run", "approve_and_send"]] {
+        let args =
+            [&command[..], &["--data", "data"], if command[0] == "run" { &["x"] } else { &[] }];
+        let refused = holdpoint(root.path(), &args.concat(), "");
+        assert!(refused.code != 0 && refused.err.contains("--policy FILE"), "{refused:?}");
+    }
+    // Whoever only looks is let, and what was changed while nobody served is told.
+    let looked = holdpoint(root.path(), &["inbox", "--data", "data"], "");
+    assert_eq!(looked.code, 0, "{looked:?}");
+    policy.write(NOTHING);
+    served(Setup::new(root.path()).arg(&policy.argument()));
+    assert_eq!(logged("policy_changed"), 2);
+    // Once it has no rules, none is missing.
+    served(Setup::new(root.path()));
+}
+
+/// Serves, and stops as it should.
+fn served(setup: Setup) {
+    let mut server = setup.start();
+    server.terminate();
+    assert!(server.wait().success());
 }
