@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::definition;
 use crate::engine::{Engine, EngineError};
+use crate::kernel::strict::{self, Misread};
 use crate::kernel::workflow::Gate;
 use crate::kernel::{Principal, Refusal};
 
@@ -37,7 +38,8 @@ pub(super) fn gates(
 
 /// Refuses entries of the metadata that would be ours, and are none.
 pub(super) fn refuse_unknown<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Refusal> {
-    let unknown = names.into_iter().find(|name| name.starts_with(OURS) && *name != ENTRY);
+    let begins = |name: &str| name.trim().to_lowercase().starts_with(OURS);
+    let unknown = names.into_iter().find(|name| begins(name) && *name != ENTRY);
     let Some(name) = unknown else { return Ok(()) };
     let remedy = format!(
         "there is no such entry; of those that begin with `{OURS}` a start takes `{ENTRY}`"
@@ -47,6 +49,14 @@ pub(super) fn refuse_unknown<'a>(names: impl Iterator<Item = &'a String>) -> Res
 
 /// The gates of a start that is written as JSON, in a field of their own.
 pub(super) fn field(body: &Value) -> Result<Vec<Value>, Refusal> {
+    // Whoever misspells a gate would not be asked.
+    let fields = body.as_object().into_iter().flatten();
+    let near = |name: &str| ["gate", "gates", ENTRY].contains(&name.trim().to_lowercase().as_str());
+    for (name, value) in fields {
+        if name != "gates" && near(name) && !value.is_null() {
+            return Err(Refusal::invalid(name.clone(), "expected `gates`, a JSON list of gates"));
+        }
+    }
     match body.get("gates") {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(written) => read(written.clone()),
@@ -59,10 +69,13 @@ pub(super) fn read(written: Value) -> Result<Vec<Value>, Refusal> {
     match written {
         Value::Array(list) => Ok(list),
         one @ Value::Object(_) => Ok(vec![one]),
-        Value::String(text) => match serde_json::from_str(&text) {
+        Value::String(text) => match strict::read(text.as_bytes()) {
             Ok(Value::Array(list)) => Ok(list),
             Ok(one @ Value::Object(_)) => Ok(vec![one]),
-            Ok(_) | Err(_) => Err(Refusal::invalid(field, "expected a JSON list of gates")),
+            Err(twice @ Misread::Twice(_)) => Err(Refusal::invalid(field, twice.to_string())),
+            Ok(_) | Err(Misread::NoJson(_)) => {
+                Err(Refusal::invalid(field, "expected a JSON list of gates"))
+            }
         },
         Value::Null | Value::Bool(_) | Value::Number(_) => {
             Err(Refusal::invalid(field, "expected a JSON list of gates"))

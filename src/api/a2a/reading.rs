@@ -94,6 +94,11 @@ pub(super) fn answers_by_id(message: &Message) -> Outcome<Answers> {
             continue;
         };
         let members = |name: &str| data.get(name).and_then(Value::as_object).into_iter().flatten();
+        // K7: what says what was shown, and cannot be read, is not passed over.
+        let is_other = data.get("digests").is_some_and(|it| !it.is_object() && !it.is_null());
+        if is_other || data.get("digest").is_some_and(|it| !it.is_null()) {
+            return Err(invalid("expected `digests`, an object of digests by request id"));
+        }
         for (id, value) in members("responses") {
             if answers.iter().any(|(known, ..)| known == id) {
                 return Err(invalid("the same request is answered twice; answer it once"));
@@ -106,8 +111,10 @@ pub(super) fn answers_by_id(message: &Message) -> Outcome<Answers> {
         return Err(invalid("answers by id and something else in one message; send them apart"));
     }
     for (id, shown) in digests {
-        let answer = answers.iter_mut().find(|(known, ..)| known == id);
-        let (Some((_, _, digest)), Some(shown)) = (answer, shown.as_str()) else {
+        let Some(shown) = shown.as_str() else {
+            return Err(invalid("each of `digests` is a text: the digest of what was shown"));
+        };
+        let Some((_, _, digest)) = answers.iter_mut().find(|(known, ..)| known == id) else {
             return Err(invalid("`digests` are keyed as the answers are that they belong to"));
         };
         if digest.as_deref().is_some_and(|other| other != shown) {

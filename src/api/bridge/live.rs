@@ -195,13 +195,13 @@ impl Live {
     }
 
     async fn perform(&mut self, call: &Value) -> Outcome<Value> {
-        let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
+        let given = |field: &str| Ok::<_, Problem>(reading::text(call, field)?.map(str::to_owned));
+        let text = |field: &str| given(field).map(Option::unwrap_or_default);
         let engine = self.bridge.engine.clone();
         match call["type"].as_str().unwrap_or_default() {
             "watch" => {
                 self.check_room()?;
-                let after = call["after"].as_u64().unwrap_or(0);
-                let run = text("run_id");
+                let (after, run) = (place(call)?, text("run_id")?);
                 let watch = engine.watch(&run, after, Until::Over, &self.who).await?;
                 let head = engine.head(&run, &self.who).await?;
                 self.told.push(events(watch, Onlooker::new(&engine, &head, &self.who)));
@@ -209,12 +209,11 @@ impl Live {
             }
             "watch_requests" => {
                 self.check_room()?;
-                let given = |field: &str| call[field].as_str().map(str::to_owned);
                 let filter = InboxFilter {
-                    session: given("conversation").as_deref().map(reading::session),
-                    workflow: given("workflow_id"),
+                    session: given("conversation")?.as_deref().map(reading::session),
+                    workflow: given("workflow_id")?,
                     kind: None,
-                    named: given("request_type"),
+                    named: given("request_type")?,
                     ..InboxFilter::default()
                 };
                 let who = Arc::new((engine.clone(), self.who.clone()));
@@ -230,21 +229,21 @@ impl Live {
                 let mut answers = reading::responses(&call["responses"], "message")?;
                 reading::with_digests(&mut answers, call)?;
                 let answer = AnswerRequest {
-                    session: reading::session(&text("conversation")),
+                    session: reading::session(&text("conversation")?),
                     run: String::new(),
                     answers,
-                    key: text("idempotency_key"),
+                    key: text("idempotency_key")?,
                 };
                 self.follow(engine.answer(answer, &self.who).await?).await
             }
             "cancel" => {
-                let (run, key) = (text("run_id"), text("idempotency_key"));
-                let run = engine.cancel(&run, &text("reason"), &key, &self.who).await?;
+                let (run, key) = (text("run_id")?, text("idempotency_key")?);
+                let run = engine.cancel(&run, &text("reason")?, &key, &self.who).await?;
                 Ok(json!({"run_id": run.to_string()}))
             }
             "withdraw" => {
-                let key = text("idempotency_key");
-                let run = engine.withdraw(&text("request_id"), &key, &self.who).await?;
+                let key = text("idempotency_key")?;
+                let run = engine.withdraw(&text("request_id")?, &key, &self.who).await?;
                 Ok(json!({"run_id": run.to_string()}))
             }
             _ => Err(Problem::invalid(
@@ -256,17 +255,17 @@ impl Live {
 
     /// What a message that starts a workflow asks for.
     fn start_of(&self, call: &Value) -> Outcome<StartRequest> {
-        let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
+        let text = |field: &str| Ok::<_, Problem>(reading::text(call, field)?.unwrap_or_default());
         let mut metadata = reading::metadata(call)?;
-        let workflow = text("workflow_id");
+        let workflow = text("workflow_id")?.to_owned();
         let of = (workflow.as_str(), &self.who);
         let gates = brought::gates(&self.bridge.engine, of, brought::field(call)?, &mut metadata)?;
         Ok(StartRequest {
             gates,
             workflow,
-            session: reading::session(&text("conversation")),
+            session: reading::session(text("conversation")?),
             input: call["input"].clone(),
-            key: text("idempotency_key"),
+            key: text("idempotency_key")?.to_owned(),
             metadata,
             ..StartRequest::default()
         })
@@ -303,6 +302,16 @@ impl Live {
         }
         let remedy = format!("a socket follows at most {WATCHES_MAX} things; open another");
         Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "field.too_large", remedy).at("type"))
+    }
+}
+
+/// After which event a watch begins; at the first, where nothing is said.
+fn place(call: &Value) -> Outcome<u64> {
+    match &call["after"] {
+        Value::Null => Ok(0),
+        after => after.as_u64().ok_or_else(|| {
+            Problem::invalid("after", "expected the sequence number of an event, or nothing")
+        }),
     }
 }
 

@@ -43,6 +43,15 @@ impl Said {
     }
 }
 
+/// A text of the body, if it is there. Something else in its place was meant for something: it is not passed over (K7).
+pub(super) fn text<'a>(body: &'a Value, name: &str) -> Outcome<Option<&'a str>> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Problem::invalid(name, "expected a text")),
+    }
+}
+
 /// The workflow that a body names: DevUI's clients as an entity, others as the model.
 pub(super) fn workflow(body: &Value) -> Outcome<&str> {
     let name = entity(body).or_else(|| body.get("model").and_then(Value::as_str));
@@ -129,6 +138,12 @@ fn is_our_function(tools: &Value) -> bool {
     tools.as_array().is_some_and(|tools| tools.iter().all(is_it))
 }
 
+/// The checkpoint that a call goes on from.
+pub(super) fn checkpoint(body: &Value) -> Outcome<Option<&str>> {
+    let aside = body.get("extra_body").filter(|aside| aside.get("checkpoint_id").is_some());
+    Ok(text(aside.unwrap_or(body), "checkpoint_id")?.filter(|id| !id.is_empty()))
+}
+
 /// What the items that a caller sends of a conversation tell of where it was had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum History {
@@ -199,11 +214,31 @@ pub(super) fn said(body: &Value) -> Outcome<Said> {
     Ok(said)
 }
 
-/// Adds the digests of what was shown, by request id. One that belongs to no answer, or is not the one beside
-/// it, was meant for something: it is never passed over (K7).
+/// Adds the digests of what was shown, by request id, where each answer has none of its own.
 pub(super) fn with_digests(answers: &mut Answers, body: &Value) -> Outcome<()> {
-    let given = body.pointer("/extra_body/digests").or_else(|| body.get("digests"));
-    for (id, shown) in given.and_then(Value::as_object).into_iter().flatten() {
+    let near = |name: &str| ["digest", "digests"].contains(&name.to_lowercase().as_str());
+    let fields = body.as_object().into_iter().flatten();
+    for (name, value) in fields.filter(|(name, _)| *name != "digests" && near(name)) {
+        if !value.is_null() {
+            let remedy = "expected `digests`, an object of digests by request id";
+            return Err(Problem::invalid(name, remedy));
+        }
+    }
+    add_digests(answers, body)
+}
+
+/// The same, where an answer may have its own. One that belongs to no answer, or is not the one beside it, was meant
+/// for something: it is never passed over (K7).
+pub(super) fn add_digests(answers: &mut Answers, body: &Value) -> Outcome<()> {
+    let given = match body.pointer("/extra_body/digests").or_else(|| body.get("digests")) {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(given)) => given,
+        Some(_) => {
+            let remedy = "expected an object of digests by request id";
+            return Err(Problem::invalid("digests", remedy));
+        }
+    };
+    for (id, shown) in given {
         let place = format!("digests.{}", id.chars().take(80).collect::<String>());
         let Some(shown) = shown.as_str() else {
             return Err(Problem::invalid(&place, "expected the digest of what was shown"));
@@ -320,6 +355,11 @@ fn kind(item: &Value) -> &str {
 
 fn output(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)> {
     let id = id_of(item, "call_id", place)?;
+    // K7: what is not said to its end is not said.
+    if item["status"].as_str().is_some_and(|status| status != "completed") {
+        let remedy = "an answer that is not complete decides nothing; send it when it is";
+        return Err(Problem::invalid(&format!("{place}.status"), remedy));
+    }
     let value = match &item["output"] {
         Value::Array(parts) if parts.iter().all(|part| part["text"].is_string()) => {
             let texts = parts.iter().filter_map(|part| part["text"].as_str());
@@ -334,12 +374,24 @@ fn output(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)>
         | Value::Array(_)
         | Value::Object(_)) => value.clone(),
     };
-    Ok((id, value, digest_of(item)))
+    Ok((id, value, digest_of(item, place)?))
 }
 
 /// The digest of what was shown, where an answer has it beside it.
-fn digest_of(item: &Value) -> Option<String> {
-    item["digest"].as_str().map(str::to_owned)
+fn digest_of(item: &Value, place: &str) -> Outcome<Option<String>> {
+    if !item["digests"].is_null() {
+        let remedy =
+            "an answer has one `digest` beside it; `digests` by request id stand in the body";
+        return Err(Problem::invalid(&format!("{place}.digests"), remedy));
+    }
+    match &item["digest"] {
+        Value::Null => Ok(None),
+        Value::String(shown) => Ok(Some(shown.clone())),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            let remedy = "expected the digest of what was shown";
+            Err(Problem::invalid(&format!("{place}.digest"), remedy))
+        }
+    }
 }
 
 fn approval(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)> {
@@ -355,7 +407,7 @@ fn approval(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>
             json!({"decision": verb.word(), "note": note})
         }
     };
-    Ok((id, value, digest_of(item)))
+    Ok((id, value, digest_of(item, place)?))
 }
 
 fn id_of(item: &Value, field: &str, place: &str) -> Outcome<String> {
@@ -379,7 +431,11 @@ fn content(content: &Value, place: &str) -> Outcome<(Answers, Option<String>)> {
     for (index, part) in parts.iter().enumerate() {
         let place = format!("{place}.content[{index}]");
         match (kind(part), part["text"].as_str()) {
-            ("workflow_hil_response", _) => answers.extend(responses(&part["responses"], &place)?),
+            ("workflow_hil_response", _) => {
+                let mut said = responses(&part["responses"], &place)?;
+                with_digests(&mut said, part)?;
+                answers.extend(said);
+            }
             ("input_text" | "text" | "output_text", Some(text)) => texts.push(text),
             (other, _) => {
                 let other: String = other.chars().take(40).collect();

@@ -43,7 +43,7 @@ pub(super) enum Manner {
 pub(super) async fn create(State(bridge): State<Bridge>, mut call: Call) -> Outcome<Reply> {
     let body = call.json()?;
     // Whether there is such a response is seen when its session is looked for.
-    let previous = body.get("previous_response_id").and_then(Value::as_str);
+    let previous = reading::text(&body, "previous_response_id")?;
     call.who.from = previous.filter(|id| ResponseId::parse(id).is_some()).map(str::to_owned);
     let dialect = call.dialect(reading::entity(&body).is_some())?;
     let is_background = reading::flag(&body, "background")?.unwrap_or(false);
@@ -160,7 +160,7 @@ impl Bridge {
     async fn take(&self, call: &Call, body: &Value, dialect: Dialect) -> Outcome<Begun> {
         reading::refuse_unheard(body)?;
         let said = reading::said(body)?;
-        if let Some(checkpoint) = checkpoint(body) {
+        if let Some(checkpoint) = reading::checkpoint(body)? {
             return self.resume(call, checkpoint, said).await;
         }
         let (session, previous) = self.session_of(body, &call.who).await?;
@@ -275,7 +275,7 @@ impl Bridge {
             Some(named) => Some(self.meant(&named, who).await),
             None => None,
         };
-        let Some(previous) = body.get("previous_response_id").and_then(Value::as_str) else {
+        let Some(previous) = reading::text(body, "previous_response_id")? else {
             let named = named.unwrap_or_default();
             if !named.is_empty() {
                 self.refuse_hidden(&named, who).await?;
@@ -451,10 +451,4 @@ fn unwrapped(input: Value, dialect: Dialect) -> Value {
         (1, Some(Value::String(only))) => Value::from(only.as_str()),
         (_, _) => input,
     }
-}
-
-/// The checkpoint that a body wants to go on from.
-fn checkpoint(body: &Value) -> Option<&str> {
-    let named = body.pointer("/extra_body/checkpoint_id").or_else(|| body.get("checkpoint_id"));
-    named.and_then(Value::as_str).filter(|id| !id.is_empty())
 }

@@ -75,8 +75,8 @@ pub(super) async fn respond(
         return Err(Problem::invalid("response", "expected the answer, once"));
     };
     bridge.entry(&workflow, &call.who)?;
-    let mut answers = vec![(request, value, body["digest"].as_str().map(str::to_owned))];
-    reading::with_digests(&mut answers, &body)?;
+    let mut answers = vec![(request, value, reading::text(&body, "digest")?.map(str::to_owned))];
+    reading::add_digests(&mut answers, &body)?;
     let begun = bridge.answer_of(&workflow, session, answers, &call).await?;
     bridge.tell_qlaw(begun, &body, &call).await
 }

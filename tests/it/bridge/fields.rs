@@ -178,3 +178,84 @@ fn k7_a_body_that_says_one_thing_twice_is_refused_at_every_http_door() {
     assert!(refused.body.contains("call.duplicate_key"), "{refused:?}");
     assert_eq!(statuses(&caller, APPROVE), ["WAITING"], "nobody has decided anything");
 }
+
+#[test]
+fn k7_a_digest_that_cannot_be_read_is_refused_at_every_http_door_and_nothing_is_taken() {
+    let (_here, server) = server();
+    let caller = Caller::new(server.address()).with("Content-Type: application/json");
+    let asked = caller.start(APPROVE, "Tell Ada.");
+    let id = call_id(&asked);
+    let run = asked["run_id"].as_str().unwrap();
+    let responses = "/v1/responses".to_owned();
+    let of_workflow = format!("/v1/workflows/{APPROVE}/send_responses");
+    let of_request = format!("/v1/workflows/{APPROVE}/requests/{id}/responses");
+    let item = |more: Value| {
+        let mut item = output(&id, "approve");
+        item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"model": APPROVE, "input": [item]})
+    };
+    let body = |more: Value| {
+        let mut body = item(json!({}));
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let nothing = "0".repeat(64);
+    let hil = json!({"type": "workflow_hil_response", "responses": {&id: "approve"}, "digests": 5});
+    let said = json!([{"role": "user", "content": [hil]}]);
+    for (path, body, place) in [
+        (&responses, body(json!({"digests": 5})), "digests"),
+        (&responses, body(json!({"digests": [{&id: nothing}]})), "digests"),
+        (&responses, body(json!({"digest": nothing})), "digest"),
+        (&responses, body(json!({"Digests": {&id: nothing}})), "Digests"),
+        (&responses, item(json!({"digest": 5})), "input[0].digest"),
+        (&responses, item(json!({"digests": nothing})), "input[0].digests"),
+        (&responses, item(json!({"status": "incomplete"})), "input[0].status"),
+        (&responses, json!({"model": APPROVE, "input": said}), "digests"),
+        (&of_workflow, json!({"responses": {&id: "approve"}, "digests": "x"}), "digests"),
+        (&of_workflow, json!({"responses": {&id: "approve"}, "digest": "x"}), "digest"),
+        (&of_request, json!({"response": "approve", "digests": true}), "digests"),
+        (&of_request, json!({"response": "approve", "digest": 5}), "digest"),
+    ] {
+        let refused = caller.post(path, &body).refusal();
+        assert_eq!(refused, (400, "field.invalid".into(), place.into()), "{path} {body}");
+    }
+    let agent = Agent::new(server.address(), "/a2a/approve_and_send")
+        .with("Content-Type: application/json");
+    for wrong in [json!({"digests": 5}), json!({"digests": "x"}), json!({"digest": "x"})] {
+        let mut data = json!({"responses": {&id: "approve"}});
+        data.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
+        let sent = json!({"message": {
+            "messageId": wrong.to_string(), "role": "ROLE_USER", "taskId": run, "parts": [{"data": data}],
+        }});
+        let refused = agent.http("POST", "/a2a/approve_and_send/message:send", &sent.to_string());
+        assert_eq!(refused.status, 400, "{refused:?}");
+    }
+    assert_eq!(statuses(&caller, APPROVE), ["WAITING"], "nobody has decided anything");
+}
+
+#[test]
+fn k7_a_field_of_ours_that_is_something_else_or_nearly_named_is_refused() {
+    let (_here, server) = server();
+    let caller = Caller::new(server.address()).with("Content-Type: application/json");
+    let gate = json!([{"name": "mine", "steps": ["send"]}]);
+    for (name, value) in [
+        ("previous_response_id", json!(5)),
+        ("previous_response_id", json!({"id": "resp_1"})),
+        ("conversation", json!(5)),
+        ("checkpoint_id", json!(5)),
+        ("gate", gate.clone()),
+        ("Gates", gate.clone()),
+        ("holdpoint.gates", gate),
+    ] {
+        let mut body = json!({"model": APPROVE, "input": "Tell Ada."});
+        body[name] = value;
+        let refused = caller.post("/v1/responses", &body).refusal();
+        assert_eq!(refused, (400, "field.invalid".into(), name.into()), "{body}");
+    }
+    let twice = r#"[{"name": "m", "steps": ["send"], "to": ["bob"], "to": ["eve"]}]"#;
+    let body = json!({"model": APPROVE, "input": "x", "gates": twice});
+    assert_eq!(caller.post("/v1/responses", &body).refusal().2, "gates");
+    let body = json!({"model": APPROVE, "input": "x", "metadata": {" Holdpoint.gates": "[]"}});
+    assert_eq!(caller.post("/v1/responses", &body).refusal().0, 400);
+    assert!(statuses(&caller, APPROVE).is_empty(), "nothing has begun");
+}

@@ -191,6 +191,20 @@ async fn bad_messages_are_refused_and_the_socket_stays() {
         ("{\"type\": \"answer\"}", "field.invalid"),
         ("{\"type\": \"start\"}", "field.invalid"),
         ("{\"type\": \"watch\", \"run_id\": \"run_x\"}", "run.unknown"),
+        ("{\"type\": \"watch\", \"run_id\": \"run_x\", \"after\": -1}", "field.invalid"),
+        (
+            "{\"type\": \"start\", \"workflow_id\": \"approve_and_send\", \"conversation\": 5}",
+            "field.invalid",
+        ),
+        (
+            "{\"type\": \"start\", \"workflow_id\": \"approve_and_send\", \"gate\": [{}]}",
+            "field.invalid",
+        ),
+        ("{\"type\": \"answer\", \"responses\": {\"a\": 1}, \"digests\": 5}", "field.invalid"),
+        (
+            "{\"type\": \"answer\", \"responses\": {\"a\": 1}, \"idempotency_key\": 5}",
+            "field.invalid",
+        ),
     ] {
         socket.0.send(Message::Text(text.into())).await.unwrap();
         let told = socket.hear().await.unwrap();
