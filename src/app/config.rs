@@ -7,9 +7,13 @@
 use std::{
     collections::BTreeMap,
     fmt, fs,
+    io::{self, Read as _},
     net::SocketAddr,
+    os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
 };
+
+use unicode_normalization::UnicodeNormalization as _;
 
 use crate::api::on_cancel::OnCancel;
 pub use crate::app::config_error::ConfigError;
@@ -119,6 +123,10 @@ impl fmt::Debug for Config {
     }
 }
 
+/// What is expected of an environment's name.
+const ENVIRONMENT: &str =
+    "one word of letters, digits, `-`, `_`, `.` and `/`, such as `production`";
+
 impl Config {
     /// Understands the flags, the environment and the settings file together.
     ///
@@ -170,7 +178,7 @@ impl Config {
                 .unwrap_or_default(),
             keys: layers.path("keys"),
             policy: layers.path("policy"),
-            environment: layers.text("environment"),
+            environment: layers.optional("environment", ENVIRONMENT, environment)?,
             four_eyes: layers
                 .parsed("four_eyes", "false", "`true` or `false`", |it| it.parse().ok())?,
             assurance: layers.parsed("assurance", "proven", ASSURANCES, Assurance::parse)?,
@@ -328,18 +336,42 @@ fn field_before(line: &str) -> Option<&str> {
     is_name.then_some(field)
 }
 
+/// What an environment is called. What looks like another word, or has signs around it that no gate lists, would never be
+/// asked by, and looks as if it were (K7).
+fn environment(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_letter = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+    let (latin, other): (Vec<char>, Vec<char>) =
+        text.chars().filter(|c| c.is_alphabetic()).partition(char::is_ascii);
+    let is_plain = text.nfkc().eq(text.chars()) && (latin.is_empty() || other.is_empty());
+    (is_plain && !text.is_empty() && text.chars().all(is_letter)).then(|| text.to_owned())
+}
+
+/// What comes through a pipe, up to what a settings file may have.
+fn piped(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
+}
+
 fn read_file(named: Option<&Path>) -> Result<Option<(PathBuf, Settings)>, ConfigError> {
     let path = named.unwrap_or_else(|| Path::new(FILE)).to_path_buf();
     let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
     if named.is_none() && !reread::lies(&path) {
         return Ok(None);
     }
-    match fs::metadata(&path) {
-        Err(error) => return Err(unreadable(error)),
-        Ok(about) if about.len() > FILE_BYTES_MAX => return Err(ConfigError::TooLarge(path)),
-        Ok(_) => {}
-    }
-    let text = fs::read_to_string(&path).map_err(unreadable)?;
+    // One that is named may be a pipe: somebody is at its other end.
+    let is_pipe = named.is_some() && fs::metadata(&path).map_err(unreadable)?.file_type().is_fifo();
+    let text = if is_pipe { piped(&path) } else { reread::text(&path, FILE_BYTES_MAX) };
+    let text = match text {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            return Err(ConfigError::TooLarge(path));
+        }
+        text => text.map_err(unreadable)?,
+    };
     match toml::from_str(&text) {
         Ok(settings) => Ok(Some((path, settings))),
         Err(error) => {

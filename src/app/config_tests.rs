@@ -270,6 +270,44 @@ fn k7_an_environment_that_is_typed_as_nothing_does_not_take_the_place_of_one_tha
 }
 
 #[test]
+fn k7_an_environment_that_no_gate_could_list_is_refused() {
+    let resolved = |text: &str| {
+        let flags = Settings { environment: Some(text.into()), ..Settings::default() };
+        Config::resolve(&flags, &nothing, None)
+    };
+    for odd in [
+        "\"production\"",
+        "'production'",
+        "\u{200b}production",
+        "pro\u{ad}duction",
+        "\u{ff50}roduction",
+        "pr\u{43e}duction",
+        "production,staging",
+        "production # live",
+    ] {
+        let refused = resolved(odd).unwrap_err().to_string();
+        assert!(refused.starts_with("--environment"), "{odd}: {refused}");
+    }
+    for good in ["production", " Production\r\n", "eu-west/prod_2.b", "生产"] {
+        assert_eq!(resolved(good).unwrap().environment.as_deref(), Some(good.trim()), "{good}");
+    }
+}
+
+#[test]
+fn a_settings_file_that_is_a_pipe_is_read_where_it_is_named_and_what_has_no_end_is_refused() {
+    let here = tempfile::tempdir().unwrap();
+    let pipe = here.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    let writes = pipe.clone();
+    let writer = std::thread::spawn(move || fs::write(writes, "four_eyes = true\n").unwrap());
+    let config = Config::resolve(&Settings::default(), &nothing, Some(&pipe)).unwrap();
+    writer.join().unwrap();
+    assert!(config.four_eyes);
+    let endless = Path::new("/dev/zero");
+    assert!(Config::resolve(&Settings::default(), &nothing, Some(endless)).is_err());
+}
+
+#[test]
 fn what_no_caller_could_use_is_no_public_url_and_no_host() {
     for (url, is_one) in [
         ("https://agents.example", true),
