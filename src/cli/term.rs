@@ -18,6 +18,7 @@ use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use tokio::sync::mpsc as async_mpsc;
 
 use crate::cli::exit::{Exit, Trouble};
+use crate::kernel::unseen::is_unseen;
 
 /// A line that a person types or pipes in; an answer may be a pasted document.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -273,7 +274,7 @@ fn read_line() -> Option<String> {
 
 /// Text from elsewhere, made harmless: control characters are spelled out, lines stay lines.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_harmful) {
+    if !text.chars().any(is_unseen) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
@@ -281,7 +282,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
     while let Some(char) = rest.next() {
         match char {
             '\r' if rest.peek() == Some(&'\n') => {}
-            char if is_harmful(char) => safe.extend(char.escape_default()),
+            char if is_unseen(char) => safe.extend(char.escape_default()),
             char => safe.push(char),
         }
     }
@@ -296,20 +297,6 @@ pub(super) fn line(text: &str, chars: usize) -> String {
         None => safe.into_owned(),
         Some(_) => safe.chars().take(chars.saturating_sub(1)).chain(['…']).collect(),
     }
-}
-
-/// Characters that steer a terminal, turn the reading direction or show nothing instead of being read.
-fn is_harmful(char: char) -> bool {
-    let steers = char.is_control() && char != '\n' && char != '\t';
-    let turns = matches!(char, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let breaks = matches!(char, '\u{2028}' | '\u{2029}');
-    let hides = matches!(
-        char,
-        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
-    );
-    steers || turns || breaks || hides
 }
 
 /// How wide the terminal is.

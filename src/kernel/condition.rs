@@ -101,11 +101,12 @@ fn met(condition: &Condition, run: &Run, wish: Wish<'_>) -> Option<String> {
         }
         Condition::Complex(most) => complex(*most, wish),
         Condition::Argument { pointer, over } => {
-            match call.arguments.pointer(pointer).map(Value::as_f64) {
-                Some(Some(number)) if number <= *over => None,
-                Some(Some(number)) => Some(format!("`{pointer}` is {number}, over {over}")),
+            let given = call.arguments.pointer(pointer);
+            match given.and_then(|value| Some((value, is_over(value, *over)?))) {
+                Some((_, false)) => None,
+                Some((value, true)) => Some(format!("`{pointer}` is {value}, over {over}")),
                 // Nothing there, or no number: that is not a small number.
-                Some(None) | None => Some(format!("`{pointer}` is no number")),
+                None => Some(format!("`{pointer}` is no number")),
             }
         }
         Condition::Judge { .. } if wish.is_step => Some("no judge looks at a step".into()),
@@ -289,6 +290,22 @@ fn amounts(text: &str) -> usize {
     count
 }
 
+/// Whether a number is larger than another; none of what is no number. Whole numbers are compared as they are: beyond 2^53
+/// two of them are one, as halves are counted.
+fn is_over(value: &Value, over: f64) -> Option<bool> {
+    let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it ends at the bounds, which no number here reaches"
+    )]
+    let least = over.floor() as i128;
+    match whole {
+        Some(_) if over.is_nan() => Some(true),
+        Some(whole) => Some(whole > least),
+        None => value.as_f64().map(|number| !(number <= over)),
+    }
+}
+
 /// Whether a rule that asks in some environments asks here. Where the server works is the operator's
 /// word (K12): what a requester says of it can add a question, and takes none away.
 fn environment(list: &[String], run: &Run) -> Option<String> {
@@ -309,6 +326,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn k7_whole_numbers_are_compared_as_they_are_and_what_is_no_number_is_not_small() {
+        let most = 9_007_199_254_740_992.0;
+        for (given, over, is) in [
+            (json!(9_007_199_254_740_993_i64), most, Some(true)),
+            (json!(9_007_199_254_740_992_i64), most, Some(false)),
+            (json!(u64::MAX), most, Some(true)),
+            (json!(-7), -7.5, Some(true)),
+            (json!(-8), -7.5, Some(false)),
+            (json!(100.5), 100.0, Some(true)),
+            (json!(100.0), 100.0, Some(false)),
+            (json!(1), f64::NAN, Some(true)),
+            (json!(1), f64::INFINITY, Some(false)),
+            (json!("1"), 100.0, None),
+        ] {
+            assert_eq!(is_over(&given, over), is, "{given} over {over}");
+        }
+    }
 
     #[test]
     fn lists_and_amounts_are_counted_as_a_person_would() {

@@ -116,6 +116,7 @@ mod tool;
 mod trace;
 mod turn;
 mod unfollowed;
+pub mod unseen;
 pub mod veil;
 mod verb;
 mod weight;

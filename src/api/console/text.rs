@@ -1,6 +1,7 @@
 //! Text: what others wrote, shown so that nothing hides in it. Invisible and direction-changing
 //! characters appear as escapes; markup stays text. Times and ids as people read them.
 
+use crate::kernel::unseen::is_unseen;
 use crate::kernel::{Millis, Question};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -9,7 +10,7 @@ use maud::{Markup, html};
 pub(super) fn shown(text: &str) -> Markup {
     let mut pieces: Vec<(bool, String)> = Vec::new();
     for c in text.chars() {
-        let hides = hides(c);
+        let hides = is_unseen(c);
         match pieces.last_mut() {
             Some((hidden, piece)) if *hidden == hides && !hides => piece.push(c),
             Some(_) | None => pieces.push((hides, if hides { escape(c) } else { c.to_string() })),
@@ -26,41 +27,12 @@ pub(super) fn shown(text: &str) -> Markup {
 
 /// A text as it is, with everything that hides spelled out: for where there are no marks.
 pub(super) fn escaped(text: &str) -> String {
-    text.chars().map(|c| if hides(c) { escape(c) } else { c.to_string() }).collect()
+    text.chars().map(|c| if is_unseen(c) { escape(c) } else { c.to_string() }).collect()
 }
 
 /// Whether anything in it cannot be seen.
 pub(super) fn has_hidden(text: &str) -> bool {
-    text.chars().any(hides)
-}
-
-/// Whether a character shows nothing, or changes how others are shown. Line breaks and tabs are
-/// fine; what a reader cannot tell from nothing, or from another order of letters, is not.
-fn hides(c: char) -> bool {
-    if c == '\n' || c == '\t' {
-        return false;
-    }
-    let is_blank = matches!(
-        c,
-        '\u{a0}' | '\u{2000}'
-            ..='\u{200a}'
-                | '\u{202f}'
-                | '\u{205f}'
-                | '\u{3000}'
-                | '\u{2800}'
-                | '\u{115f}'
-                | '\u{1160}'
-                | '\u{3164}'
-                | '\u{ffa0}'
-    );
-    let is_format = matches!(
-        c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{8e2}' | '\u{feff}'
-            | '\u{600}'..='\u{605}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
-    );
-    is_blank || is_format || c.is_control()
+    text.chars().any(is_unseen)
 }
 
 /// A text of ours, with its literals (`between these`) set as such; hidden characters shown.
