@@ -48,7 +48,7 @@ pub(super) struct GateFile {
     /// Whom it is addressed to: people by name, `group:NAME`, `role:NAME`; whoever owns the session
     /// unless given.
     #[serde(default)]
-    #[schemars(length(max = 32))]
+    #[schemars(length(min = 1, max = 32))]
     pub(super) to: Vec<String>,
     /// Whom it never admits.
     #[serde(default)]
