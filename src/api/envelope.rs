@@ -126,8 +126,8 @@ fn detailed(response: Response<Body>) -> Response<Body> {
         Code::Internal => (
             Code::InvalidArgument,
             "message.malformed",
-            "the message cannot be read: expected valid UTF-8, nesting of at most 100, and this \
-             method's protobuf message"
+            "the message cannot be read: expected valid UTF-8, values nested at most 49 deep, and \
+             this method's protobuf message"
                 .to_owned(),
         ),
         Code::Unimplemented => return status::no_such_method().into_http(),

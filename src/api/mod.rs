@@ -61,8 +61,14 @@ impl<'a> Shown<'a> {
         let text = |value: &'a HeaderValue| value.to_str().unwrap_or_default().trim();
         // Two of them are nobody: nobody could say which is meant (K7).
         let on_behalf_of = if named.next().is_some() { Some("") } else { first.map(text) };
-        Self { bearer: bearer.and_then(|value| value.strip_prefix("Bearer ")), on_behalf_of }
+        Self { bearer: bearer.and_then(of_scheme), on_behalf_of }
     }
+}
+
+/// The secret behind `Bearer`, however that is written (RFC 9110, 11.1).
+fn of_scheme(value: &str) -> Option<&str> {
+    let (scheme, secret) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim_start_matches(' '))
 }
 
 /// Who a caller is, by the secret that it shows.
@@ -107,3 +113,18 @@ pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
 
 /// A message's weight on the wire: an input and its envelope, with room to spare.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::of_scheme;
+
+    #[test]
+    fn a_scheme_is_known_however_it_is_written_and_another_shows_nothing() {
+        for shown in ["Bearer hp_1", "bearer hp_1", "BEARER   hp_1"] {
+            assert_eq!(of_scheme(shown), Some("hp_1"), "{shown}");
+        }
+        for other in ["Basic hp_1", "Bearerhp_1", "hp_1", ""] {
+            assert_eq!(of_scheme(other), None, "{other}");
+        }
+    }
+}

@@ -105,10 +105,18 @@ async fn asked(args: Args, ctx: &Ctx) -> Result<Wished, Trouble> {
         Some(to) => to,
         None => ask("Who decides?", "(a name, group:NAME; Enter: whoever starts it)").await?,
     };
-    let is_editable = args.editable || {
+    let mut is_editable = args.editable.then_some(true);
+    while is_editable.is_none() {
         let said = ask("May they change the text first?", "(y or n; Enter: y)").await?;
-        input.is_some() && !matches!(said.to_lowercase().as_str(), "n" | "no")
-    };
+        // A word that means nothing is asked again: whether a text may be changed is nothing to guess.
+        is_editable = match said.to_lowercase().as_str() {
+            "y" | "yes" => Some(true),
+            "n" | "no" => Some(false),
+            "" => Some(ctx.term.is_interactive && !ctx.json),
+            _ => None,
+        };
+    }
+    let is_editable = is_editable.unwrap_or_default();
     let about = if about.is_empty() { ABOUT.to_owned() } else { about };
     Ok(Wished { name: args.name, about, to, is_editable })
 }

@@ -171,7 +171,9 @@ fn page() -> String {
          where a field is to blame, `google.rpc.BadRequest` names it. A refused call changes nothing. Codes are stable; \
          messages are for people and may change.\n\n\
          What is not yours looks exactly like what is not there. A few codes are of HTTP alone, and stand in \
-         [http.md](http.md#openai-responses); the problems that `holdpoint check` finds in files have codes of their own. What \
+         [http.md](http.md#openai-responses); two are of A2A alone, `call.invalid` (no call could be read) and \
+         `version.unsupported` ([a2a.md](a2a.md)); why a run failed stands in \
+         [workflows.md](workflows.md#why-a-run-failed); the problems that `holdpoint check` finds in files have codes of their own. What \
          a command refuses by itself, such as a setting, has none: its exit code says of what kind it is.\n\n\
          <!-- Made from tests/it/house/errors.rs: HOLDPOINT_BLESS=1 cargo test the_page_of_errors -->\n\n\
          | code | gRPC status | meaning | remedy |\n|---|---|---|---|\n",

@@ -113,6 +113,8 @@ fn at_a_terminal_three_things_are_asked() {
     screen.sees(&["Who decides?"]);
     screen.types("");
     screen.sees(&["May they change the text first?"]);
+    screen.types("nein");
+    screen.sees(&["nein", "May they change the text first?"]);
     screen.types("y");
     screen.sees(&["workflows/letter.yaml", "ended 0"]);
     let text = fs::read_to_string(root.path().join("workflows/letter.yaml")).unwrap();
