@@ -76,17 +76,22 @@ if [ ! -x "$mcp/node_modules/.bin/mcp-server-everything" ]; then
         '@modelcontextprotocol/server-everything'
 fi
 
-# The console's tests: Debian's Chromium, driven by Playwright; axe-core judges what it shows.
+# The console's tests: Debian's Chromium, the shell of it that has no desk, driven by Playwright; axe-core judges what it
+# shows. Where there is no such package, or no way to install one, a whole Chromium does.
 console="$clients/console"
 if [ ! -e "$console/node_modules/axe-core" ] || [ ! -e "$console/node_modules/playwright-core" ]; then
     mkdir -p "$console"
     npm install --prefix "$console" --no-save --no-audit --no-fund --loglevel=error playwright-core axe-core
 fi
-if [ ! -x "${HOLDPOINT_CHROMIUM:-/usr/bin/chromium}" ]; then
+shell=/usr/bin/chromium-headless-shell
+if [ ! -x "${HOLDPOINT_CHROMIUM:-$shell}" ]; then
     as_root=()
     if [ "$(id -u)" != 0 ]; then as_root=(sudo); fi
-    "${as_root[@]}" apt-get update -qq
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null
+    install_browser() {
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" fonts-dejavu-core >/dev/null
+    }
+    "${as_root[@]}" apt-get update -qq || true
+    install_browser chromium-headless-shell || [ -x /usr/bin/chromium ] || install_browser chromium
 fi
 
 # A folder of its own: it wants its own versions of much.
@@ -139,4 +144,6 @@ node -p '"ai " + require("./'"$frameworks"'/node_modules/ai/package.json").versi
 node -p '"server-everything " + require("./'"$mcp"'/node_modules/@modelcontextprotocol/server-everything/package.json").version'
 "$clients/litellm/bin/python" -c 'from importlib.metadata import version; print("litellm", version("litellm"))'
 node -p '"playwright-core " + require("./'"$console"'/node_modules/playwright-core/package.json").version'
-"${HOLDPOINT_CHROMIUM:-/usr/bin/chromium}" --version --no-sandbox 2>/dev/null
+browser="${HOLDPOINT_CHROMIUM:-$shell}"
+if [ ! -x "$browser" ]; then browser=/usr/bin/chromium; fi
+"$browser" --version --no-sandbox 2>/dev/null
