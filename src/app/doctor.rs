@@ -4,7 +4,7 @@ use crate::app::brake::HaltFile;
 use crate::app::evidence::kept_head;
 use crate::app::keys::Keys;
 use crate::app::offline::{check, checked_policy, half, place, seen};
-use crate::app::{AppError, Config, counted, keyring, people};
+use crate::app::{AppError, Config, counted, keyring, people, policy};
 use crate::definition;
 use crate::engine::halts_kept;
 use crate::kernel::{BY_FILE, Refusal};
@@ -72,6 +72,13 @@ pub async fn look(config: &Config) -> Result<Vec<Finding>, AppError> {
                 findings.push(Finding { subject: "keys".into(), is_ok: true, detail });
             }
             keys_lost(config, &*journal, &mut findings).await?;
+            if let Err(gone @ AppError::PolicyGone(_)) =
+                policy::refuse_lost(config, &*journal).await
+            {
+                let remedy = gone.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                let detail = format!("{gone}{remedy}");
+                findings.push(Finding { subject: "policy".into(), is_ok: false, detail });
+            }
             findings.extend(held_finding(&*journal).await?);
             findings.extend(halts_finding(config, &*journal).await?);
             let (since, kept_in) = kept_head(config, &*journal).await?.unzip();

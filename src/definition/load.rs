@@ -77,7 +77,7 @@ impl Loaded {
     pub fn duplicate(&self, other: &str) -> Problem {
         let name = &self.workflow.name;
         let message = format!(
-            "`{other}` claims the name `{name}`, too: keep one of the two, or name them apart; no new run begins with either"
+            "`{other}` claims the name `{name}`, too: keep one of the two, or name them apart; until then neither is taken"
         );
         self.problem("/name", "workflow.duplicate", message)
     }

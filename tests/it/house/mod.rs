@@ -7,3 +7,4 @@ pub(crate) mod errors;
 pub(crate) mod generated;
 pub(crate) mod laws;
 pub(crate) mod packages;
+pub(crate) mod signposts;

@@ -401,12 +401,12 @@ async fn k12_a_gate_that_was_brought_lets_nobody_choose_the_arguments_or_look_af
 async fn k7_a_store_that_was_served_with_rules_is_not_served_without_a_policy() {
     let policy = PolicyFile::new("rules: [{name: careful, mode: manual}]");
     let root = TempDir::new().unwrap();
-    let logged = |text: &str| {
+    let changes = || {
         let told = holdpoint(root.path(), &["audit", "--store", "--json", "--data", "data"], "");
-        told.out.matches(text).count()
+        told.out.matches(r#""action":"policy_changed""#).count()
     };
     served(Setup::new(root.path()).arg(&policy.argument()));
-    assert_eq!(logged("careful"), 1, "the first policy is told of");
+    assert_eq!(changes(), 1, "the first policy is told of");
     for command in [["serve", "--listen=127.0.0.1:0"], ["run", "approve_and_send"]] {
         let args =
             [&command[..], &["--data", "data"], if command[0] == "run" { &["x"] } else { &[] }];
@@ -416,9 +416,11 @@ async fn k7_a_store_that_was_served_with_rules_is_not_served_without_a_policy() 
     // Whoever only looks is let, and what was changed while nobody served is told.
     let looked = holdpoint(root.path(), &["inbox", "--data", "data"], "");
     assert_eq!(looked.code, 0, "{looked:?}");
+    let told = holdpoint(root.path(), &["doctor", "--data", "data"], "");
+    assert!(told.code != 0 && told.out.contains("no policy is named"), "{told:?}");
     policy.write(NOTHING);
     served(Setup::new(root.path()).arg(&policy.argument()));
-    assert_eq!(logged("policy_changed"), 2);
+    assert_eq!(changes(), 2, "and the next");
     // Once it has no rules, none is missing.
     served(Setup::new(root.path()));
 }

@@ -311,8 +311,9 @@ async fn rights_that_are_taken_away_are_noticed_by_whoever_is_connected() {
     let server = &house.servers[0];
     ready(server).await;
     client.batch_execute(&format!("revoke insert on holdpoint.entries from {role}")).await.unwrap();
-    let told = said(server, "/readyz", |status, _| status == 503).await;
-    assert!(told.contains("permission denied to insert in holdpoint.entries"), "{told}");
+    // A busy machine may have said other things before.
+    let denied = "permission denied to insert in holdpoint.entries";
+    said(server, "/readyz", |status, told| status == 503 && told.contains(denied)).await;
     assert_eq!(server.page("/healthz").0, 200, "it lives");
     let mut grpc = server.client().await;
     let refused = grpc.send_responses(answer_to(&request, "approve", "yes")).await.unwrap_err();
