@@ -403,7 +403,7 @@ async fn k7_a_store_that_was_served_with_rules_is_not_served_without_a_policy() 
     let root = TempDir::new().unwrap();
     let changes = || {
         let told = holdpoint(root.path(), &["audit", "--store", "--json", "--data", "data"], "");
-        told.out.matches(r#""action":"policy_changed""#).count()
+        told.out.matches(r#""action":"policy_changed","principal""#).count()
     };
     served(Setup::new(root.path()).arg(&policy.argument()));
     assert_eq!(changes(), 1, "the first policy is told of");
