@@ -50,6 +50,8 @@ pub(super) struct Folder {
     reach: Reach,
     /// The workflows that were described in files when they were last right.
     names: BTreeMap<PathBuf, String>,
+    /// The names that files had since this began: no example has one of them any more.
+    own: BTreeSet<String>,
     /// The digest of each file as it is in force, by the workflow's name.
     taken: BTreeMap<String, String>,
     /// What is known to be wrong.
@@ -74,6 +76,7 @@ impl Folder {
             registry,
             reach,
             names: BTreeMap::new(),
+            own: BTreeSet::new(),
             taken: BTreeMap::new(),
             broken: Vec::new(),
             stamp: Stamp::new(),
@@ -145,10 +148,12 @@ impl Folder {
         let mut there = BTreeSet::new();
         let since = (!is_first).then(|| SystemClock.now());
         let mut good: Vec<(Option<PathBuf>, Loaded)> = Vec::new();
-        let mut is_any_nameless = false;
+        let (mut is_any_nameless, mut claimed) = (false, BTreeSet::new());
         for (path, problems) in found.wrong {
-            let tells = self.names.contains_key(&path) || definition::called(&path).is_some();
-            let name = self.name_of(&path);
+            let claims = definition::called(&path);
+            let tells = self.names.contains_key(&path) || !claims.is_empty();
+            let name = self.name_of(&path, &claims);
+            claimed.extend(claims);
             let mut one = self.wrong(&path, name, &problems);
             if !tells {
                 is_any_nameless = true;
@@ -168,10 +173,13 @@ impl Folder {
                 broken.extend(twin.map(|(problem, path)| self.wrong(&path, name, &[problem])));
                 continue;
             }
-            // It may have the name of any example, and asked more (K7).
-            if path.is_none() && is_any_nameless {
+            // What is wrong may have the name of any example, and asked more; and what was somebody's file is not an
+            // example's a moment later: a file is away for as long as it takes to save it (K7).
+            let is_kept = is_any_nameless || claimed.contains(&name) || self.own.contains(&name);
+            if path.is_none() && is_kept {
                 continue;
             }
+            self.own.extend(path.is_some().then(|| name.clone()));
             if self.taken.get(&name) == Some(&loaded.digest) {
                 self.names.extend(path.map(|path| (path, name.clone())));
                 there.insert(name);
@@ -301,9 +309,9 @@ impl Folder {
 
     /// What a file that cannot be read describes: what it described before, what it calls itself, or what it
     /// is called.
-    fn name_of(&self, path: &Path) -> String {
+    fn name_of(&self, path: &Path, claims: &BTreeSet<String>) -> String {
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        self.names.get(path).cloned().or_else(|| definition::called(path)).unwrap_or_else(stem)
+        self.names.get(path).or_else(|| claims.first()).cloned().unwrap_or_else(stem)
     }
 }
 
@@ -334,13 +342,18 @@ fn look(folder: &Path, depth: usize, stamp: &mut Stamp) {
             return;
         }
         let path = entry.path();
-        // What a link leads to is what is read.
-        let Ok(about) = fs::metadata(&path) else { continue };
+        // What a link leads to is what is read; one that leads nowhere is seen itself.
+        let Ok(about) = fs::metadata(&path).or_else(|_| fs::symlink_metadata(&path)) else {
+            continue;
+        };
         if about.is_dir() {
             if depth < DEPTH_MAX {
                 look(&path, depth + 1, stamp);
             }
-            continue;
+            // One that is called like a file counts as one that is wrong.
+            if !path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml") {
+                continue;
+            }
         }
         let (modified, changed) =
             ((about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec()));

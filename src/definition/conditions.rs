@@ -46,7 +46,8 @@ pub(super) enum FullConditionFile {
         /// Where: a JSON pointer such as `/amount`.
         #[schemars(extend("pattern" = "^/"))]
         pointer: String,
-        /// The largest number that needs nobody.
+        /// The largest number that needs nobody. Beyond 2^53 two whole numbers would be one here: such a bound is refused.
+        #[schemars(range(min = -9_007_199_254_740_992.0, max = 9_007_199_254_740_992.0))]
         over: f64,
     },
     /// Where no rule has stopped the call, this agent looks at it, and may ask for a person; so

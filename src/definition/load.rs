@@ -4,7 +4,7 @@
 //! flight needs no file any more.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Read as _},
     os::unix::fs::OpenOptionsExt as _,
@@ -289,24 +289,48 @@ pub fn load_each(folder: &Path, voices: Voices) -> Result<Vec<Each>, Box<Problem
 fn claims(each: &[Each]) -> BTreeMap<String, Vec<PathBuf>> {
     let mut claims: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for (path, one) in each {
-        let name = match one {
-            Ok(loaded) => Some(loaded.workflow.name.clone()),
+        let names = match one {
+            Ok(loaded) => BTreeSet::from([loaded.workflow.name.clone()]),
             Err(_) => called(path),
         };
-        if let Some(name) = name {
+        for name in names {
             claims.entry(name).or_default().push(path.clone());
         }
     }
     claims
 }
 
-/// What a file that cannot be taken calls itself, as far as that can be told.
-pub fn called(path: &Path) -> Option<String> {
-    let text = read(path).ok()?;
-    let name = text.lines().find_map(|line| line.strip_prefix("name:"))?;
-    let name = name.split(" #").next()?.trim().trim_matches(['"', '\'']);
-    let is_letter = |char: char| char.is_alphanumeric() || "._-".contains(char);
-    (!name.is_empty() && name.chars().all(is_letter)).then(|| name.to_owned())
+/// What a file that cannot be taken may call itself: what it says as YAML, where it is that, and whatever stands behind
+/// a `name` in it, however it is written. One too many keeps a name from another file; one too few hands it over.
+pub fn called(path: &Path) -> BTreeSet<String> {
+    let bytes = read_bytes(path).unwrap_or_default();
+    // Also of what is written in two bytes a letter.
+    let bare: Vec<u8> = bytes.into_iter().filter(|byte| *byte != 0).collect();
+    let text = String::from_utf8_lossy(&bare);
+    let parsed = serde_saphyr::from_str::<Value>(&text).ok();
+    let said = parsed.and_then(|it| it.get("name")?.as_str().map(str::to_owned));
+    said.into_iter()
+        .chain(text.split(['\n', '\r', ',', '{', '\u{85}', '\u{2028}']).filter_map(named))
+        .collect()
+}
+
+/// What a line or a member calls a `name`, if it does.
+fn named(piece: &str) -> Option<String> {
+    let trim = |text: &str| {
+        text.trim_matches(|c: char| c.is_whitespace() || "\"'?\u{feff}".contains(c)).to_owned()
+    };
+    let (key, value) = piece.split_once(':')?;
+    if trim(key) != "name" {
+        return None;
+    }
+    let value = value.split(" #").next().unwrap_or_default();
+    let bare = value
+        .split_whitespace()
+        .rfind(|word| !word.starts_with(['&', '!', '*']))
+        .unwrap_or_default();
+    let is_letter = |c: char| c.is_alphanumeric() || "._-".contains(c);
+    let name: String = trim(bare).chars().take_while(|c| is_letter(*c)).collect();
+    (!name.is_empty()).then_some(name)
 }
 
 fn workflow_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -328,6 +352,10 @@ fn workflow_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a file that is not too large, as text.
 fn read(path: &Path) -> Result<String, String> {
+    String::from_utf8(read_bytes(path)?).map_err(|_| "the file is not UTF-8 text".into())
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     // Nobody waits for the other end of a pipe.
     let not_waiting = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = fs::OpenOptions::new().read(true).custom_flags(not_waiting).open(path);
@@ -337,16 +365,10 @@ fn read(path: &Path) -> Result<String, String> {
     if !about.is_file() {
         return Err("it is not a file".into());
     }
-    if about.len() > FILE_BYTES_MAX as u64 {
-        return Err(too_large());
-    }
+    let mut bytes = Vec::new();
     let most = FILE_BYTES_MAX as u64;
-    let mut text = String::new();
-    file.take(most + 1).read_to_string(&mut text).map_err(|error| unreadable(&error))?;
-    if text.len() > FILE_BYTES_MAX {
-        return Err(too_large());
-    }
-    Ok(text)
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    if bytes.len() > FILE_BYTES_MAX { Err(too_large()) } else { Ok(bytes) }
 }
 
 fn too_large() -> String {
@@ -356,8 +378,6 @@ fn too_large() -> String {
 fn unreadable(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::NotFound {
         "there is no such file, or it is a link that leads nowhere".into()
-    } else if error.kind() == io::ErrorKind::InvalidData {
-        "the file is not UTF-8 text".into()
     } else {
         format!("the file cannot be read: {error}")
     }

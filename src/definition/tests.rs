@@ -277,6 +277,29 @@ fn k7_a_file_that_is_wrong_keeps_its_name_from_another() {
     let (loaded, problems) = load_dir(folder.path());
     assert!(loaded.is_empty(), "{loaded:?}");
     assert!(problems.iter().any(|problem| problem.code == "workflow.duplicate"), "{problems:?}");
+    // However it is written, and whatever else it may be taken to say.
+    for wrong in [
+        "\"name\": draft\npatern: x",
+        "{name: draft, patern: x}",
+        "name: &n draft\npatern: x",
+        "description: &n draft\nname: *n\npatern: x",
+        "  name: draft\n  patern: x",
+        "\u{feff}name: draft\npatern: x",
+        "name: other\nname: draft",
+        "<<<<<<< HEAD\nname: other\n=======\nname: draft\n>>>>>>> theirs",
+        "name: other\n---\nname: draft",
+        "patern: x\rname: draft\r",
+    ] {
+        put("pay.yaml", wrong);
+        let (loaded, _) = load_dir(folder.path());
+        assert!(loaded.is_empty(), "{wrong}");
+    }
+    let wide: Vec<u8> =
+        "name: draft\npatern: x".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(folder.path().join("pay.yaml"), wide).unwrap();
+    assert!(load_dir(folder.path()).0.is_empty());
+    put("pay.yaml", "name: another\npatern: x");
+    assert_eq!(load_dir(folder.path()).0.len(), 1, "what has another name keeps nobody's");
 }
 
 #[test]

@@ -147,6 +147,17 @@ async fn k7_what_is_no_file_any_more_leaves_its_name_to_nobody() {
     page.hears("changed");
     assert!(server.page("/readyz").1.contains("mine.yaml"), "{}", server.page("/readyz").1);
     assert_eq!(described(&mut client, "approve_and_send").await, "Mine.");
+    // Taken away and put back, as a slow editor saves: no example takes its place between.
+    fs::remove_file(&mine).unwrap();
+    page.hears("changed");
+    let refused = client.run_workflow(start_of("approve_and_send", "", "x", "gap")).await;
+    assert_eq!(refused.unwrap_err().code(), tonic::Code::NotFound);
+    put(root.path(), "mine.yaml", &flow("approve_and_send", "Mine."));
+    page.hears("changed");
+    assert_eq!(described(&mut client, "approve_and_send").await, "Mine.");
+    fs::remove_file(&mine).unwrap();
+    symlink(&there, &mine).unwrap();
+    page.hears("changed");
     // A later change elsewhere, and a restart: nobody knows whose name it had, and no example takes it.
     put(root.path(), "other.yaml", &flow("other", "Three."));
     page.hears("changed");
