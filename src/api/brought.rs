@@ -38,7 +38,10 @@ pub(super) fn gates(
 
 /// Refuses entries of the metadata that would be ours, and are none.
 pub(super) fn refuse_unknown<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Refusal> {
-    let begins = |name: &str| name.trim().to_lowercase().starts_with(OURS);
+    let begins = |name: &str| {
+        let name = name.trim().to_lowercase();
+        name.starts_with(OURS) || name.starts_with("holdpoint-") || name.starts_with("holdpoint_")
+    };
     let unknown = names.into_iter().find(|name| begins(name) && *name != ENTRY);
     let Some(name) = unknown else { return Ok(()) };
     let remedy = format!(
@@ -51,13 +54,16 @@ pub(super) fn refuse_unknown<'a>(names: impl Iterator<Item = &'a String>) -> Res
 pub(super) fn field(body: &Value) -> Result<Vec<Value>, Refusal> {
     // Whoever misspells a gate would not be asked.
     let fields = body.as_object().into_iter().flatten();
-    let near = |name: &str| ["gate", "gates", ENTRY].contains(&name.trim().to_lowercase().as_str());
+    let near = |name: &str| {
+        let letters = name.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
+        ["gate", "gates", "holdpointgate", "holdpointgates"].contains(&letters.as_str())
+    };
     for (name, value) in fields {
         if name != "gates" && near(name) && !value.is_null() {
             return Err(Refusal::invalid(name.clone(), "expected `gates`, a JSON list of gates"));
         }
     }
-    match body.get("gates") {
+    match body.pointer("/extra_body/gates").or_else(|| body.get("gates")) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(written) => read(written.clone()),
     }

@@ -57,6 +57,8 @@ pub struct Config {
     pub store: Option<String>,
     /// The directory of workflow files.
     pub workflows: PathBuf,
+    /// Whether nothing is to be done but to stop: what asks for less than it must may stop all the same.
+    pub only_stops: bool,
     /// Whether models speak from the scripts beside the files; no setting, but what a command says.
     pub scripted: bool,
     /// The workflow that is the agent of the A2A root.
@@ -143,6 +145,7 @@ impl Config {
         layers.refuse_lost()?;
         let config = Self {
             scripted: false,
+            only_stops: false,
             listen: layers.parsed(
                 "listen",
                 LISTEN,

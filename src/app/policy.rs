@@ -55,7 +55,7 @@ impl Served {
 /// Refuses to go on without any policy where the store was served with one that had rules: a setting that was lost looks
 /// like one that never was (K7). Whoever wants none says so, with one that has none.
 pub(super) async fn refuse_lost(config: &Config, journal: &dyn Journal) -> Result<(), AppError> {
-    if config.policy.is_some() {
+    if config.policy.is_some() || config.only_stops {
         return Ok(());
     }
     match Served::last(journal).await? {

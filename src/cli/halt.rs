@@ -71,7 +71,7 @@ impl Args {
 /// Stops, lets go on, or lists.
 pub(super) async fn perform(args: Args, ctx: &Ctx) -> Result<Exit, Trouble> {
     if let Some(scope) = args.scope() {
-        let mut connection = ctx.connect_to_existing().await?;
+        let mut connection = ctx.connect_to_stop().await?;
         let request = HaltRequest {
             scope: Some(scope),
             reason: args.reason.unwrap_or_default(),

@@ -106,20 +106,33 @@ const READ_AS_LOCAL: &str = "this is read in the database, as `local`; whoever i
 impl Ctx {
     /// The orchestrator, to work on a run: without a server, on that run alone.
     async fn connect(&self) -> Result<Connection, Trouble> {
-        self.reach(Reach::Own).await
+        self.reach(&self.config, Reach::Own).await
+    }
+
+    /// The same, to stop something and for nothing else: a policy that is missing is no reason not to.
+    async fn connect_to_stop(&self) -> Result<Connection, Trouble> {
+        self.refuse_without_data()?;
+        let mut config = self.config.clone();
+        config.only_stops = true;
+        self.reach(&config, Reach::Own).await
+    }
+
+    fn refuse_without_data(&self) -> Result<(), Trouble> {
+        if self.config.server.is_none() && !app::offline::has_data(&self.config) {
+            return Err(app::AppError::NoData(self.config.data.clone()).into());
+        }
+        Ok(())
     }
 
     /// The same, to work on what is there: where nothing is, what is meant lies somewhere else, and nothing is made here.
     async fn connect_to_existing(&self) -> Result<Connection, Trouble> {
-        if self.config.server.is_none() && !app::offline::has_data(&self.config) {
-            return Err(app::AppError::NoData(self.config.data.clone()).into());
-        }
+        self.refuse_without_data()?;
         self.connect().await
     }
 
     /// The orchestrator, to look: without a server nothing moves (E8).
     async fn look(&self) -> Result<Connection, Trouble> {
-        let connection = self.reach(Reach::Nothing).await?;
+        let connection = self.reach(&self.config, Reach::Nothing).await?;
         if connection.embedded && !self.json {
             let place = line(&connection.place, 400);
             if !app::offline::has_data(&self.config) {
@@ -135,13 +148,13 @@ impl Ctx {
         Ok(connection)
     }
 
-    async fn reach(&self, reach: Reach) -> Result<Connection, Trouble> {
+    async fn reach(&self, config: &Config, reach: Reach) -> Result<Connection, Trouble> {
         // In a conversation log lines are noise, unless somebody asked for them.
         if self.config.origin("log") != Origin::Default {
             app::telemetry::begin(&self.config)?;
         }
         let was_older = self.config.server.is_none() && app::offline::is_older(&self.config);
-        let connection = app::connect(&self.config, reach, self.followed.clone()).await?;
+        let connection = app::connect(config, reach, self.followed.clone()).await?;
         let reads_database = connection.embedded && self.config.store.is_some();
         self.reads_database.store(reads_database, Ordering::Relaxed);
         self.is_served.store(connection.is_served(), Ordering::Relaxed);

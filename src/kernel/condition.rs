@@ -300,9 +300,8 @@ fn is_over(value: &Value, over: f64) -> Option<bool> {
     )]
     let least = over.floor() as i128;
     match whole {
-        Some(_) if over.is_nan() => Some(true),
-        Some(whole) => Some(whole > least),
-        None => value.as_f64().map(|number| !(number <= over)),
+        Some(whole) => Some(whole > least || over.is_nan()),
+        None => value.as_f64().map(|number| number > over || over.is_nan()),
     }
 }
 

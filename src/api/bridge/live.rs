@@ -307,12 +307,12 @@ impl Live {
 
 /// After which event a watch begins; at the first, where nothing is said.
 fn place(call: &Value) -> Outcome<u64> {
-    match &call["after"] {
-        Value::Null => Ok(0),
-        after => after.as_u64().ok_or_else(|| {
-            Problem::invalid("after", "expected the sequence number of an event, or nothing")
-        }),
+    let after = &call["after"];
+    if after.is_null() {
+        return Ok(0);
     }
+    let remedy = "expected the sequence number of an event, or nothing";
+    after.as_u64().ok_or_else(|| Problem::invalid("after", remedy))
 }
 
 fn refused(id: &Value, problem: &Problem) -> Value {

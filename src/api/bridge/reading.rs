@@ -355,11 +355,7 @@ fn kind(item: &Value) -> &str {
 
 fn output(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)> {
     let id = id_of(item, "call_id", place)?;
-    // K7: what is not said to its end is not said.
-    if item["status"].as_str().is_some_and(|status| status != "completed") {
-        let remedy = "an answer that is not complete decides nothing; send it when it is";
-        return Err(Problem::invalid(&format!("{place}.status"), remedy));
-    }
+    refuse_incomplete(item, place)?;
     let value = match &item["output"] {
         Value::Array(parts) if parts.iter().all(|part| part["text"].is_string()) => {
             let texts = parts.iter().filter_map(|part| part["text"].as_str());
@@ -377,12 +373,25 @@ fn output(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)>
     Ok((id, value, digest_of(item, place)?))
 }
 
+/// What is not said to its end is not said (K7).
+fn refuse_incomplete(item: &Value, place: &str) -> Outcome<()> {
+    if item["status"].is_null() || item["status"] == "completed" {
+        return Ok(());
+    }
+    let remedy = "an answer that is not complete decides nothing; send it when it is";
+    Err(Problem::invalid(&format!("{place}.status"), remedy))
+}
+
 /// The digest of what was shown, where an answer has it beside it.
 fn digest_of(item: &Value, place: &str) -> Outcome<Option<String>> {
-    if !item["digests"].is_null() {
-        let remedy =
-            "an answer has one `digest` beside it; `digests` by request id stand in the body";
-        return Err(Problem::invalid(&format!("{place}.digests"), remedy));
+    let near = |name: &str| ["digest", "digests"].contains(&name.to_lowercase().as_str());
+    let fields = item.as_object().into_iter().flatten();
+    for (name, value) in fields.filter(|(name, _)| *name != "digest" && near(name)) {
+        if !value.is_null() {
+            let remedy =
+                "an answer has one `digest` beside it; `digests` by request id stand in the body";
+            return Err(Problem::invalid(&format!("{place}.{name}"), remedy));
+        }
     }
     match &item["digest"] {
         Value::Null => Ok(None),
@@ -396,6 +405,7 @@ fn digest_of(item: &Value, place: &str) -> Outcome<Option<String>> {
 
 fn approval(item: &Value, place: &str) -> Outcome<(String, Value, Option<String>)> {
     let id = id_of(item, "approval_request_id", place)?;
+    refuse_incomplete(item, place)?;
     let Some(approve) = item["approve"].as_bool() else {
         // K7: what is not clearly said is not said.
         return Err(Problem::invalid(&format!("{place}.approve"), "expected `true` or `false`"));

@@ -36,12 +36,14 @@ fn paths(literal: &str) -> Vec<String> {
         return Vec::new();
     }
     let bare = literal.split(['#', ':']).next().unwrap_or_default();
-    match (bare.split_once('{'), bare.split_once('}')) {
-        (Some((before, _)), Some((within, after))) => {
-            let names = &within[before.len() + 1..];
+    let parts = bare.split_once('{').and_then(|(before, rest)| {
+        rest.split_once('}').map(|(names, after)| (before, names, after))
+    });
+    match parts {
+        Some((before, names, after)) => {
             names.split(',').map(|name| format!("{before}{name}{after}")).collect()
         }
-        _ => vec![bare.to_owned()],
+        None => vec![bare.to_owned()],
     }
 }
 

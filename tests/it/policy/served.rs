@@ -405,7 +405,7 @@ async fn k7_a_store_that_was_served_with_rules_is_not_served_without_a_policy() 
         let told = holdpoint(root.path(), &["audit", "--store", "--json", "--data", "data"], "");
         told.out.matches(r#""action":"policy_changed","principal""#).count()
     };
-    served(Setup::new(root.path()).arg(&policy.argument()));
+    served(&Setup::new(root.path()).arg(&policy.argument()));
     assert_eq!(changes(), 1, "the first policy is told of");
     for command in [["serve", "--listen=127.0.0.1:0"], ["run", "approve_and_send"]] {
         let args =
@@ -419,14 +419,14 @@ async fn k7_a_store_that_was_served_with_rules_is_not_served_without_a_policy() 
     let told = holdpoint(root.path(), &["doctor", "--data", "data"], "");
     assert!(told.code != 0 && told.out.contains("no policy is named"), "{told:?}");
     policy.write(NOTHING);
-    served(Setup::new(root.path()).arg(&policy.argument()));
+    served(&Setup::new(root.path()).arg(&policy.argument()));
     assert_eq!(changes(), 2, "and the next");
     // Once it has no rules, none is missing.
-    served(Setup::new(root.path()));
+    served(&Setup::new(root.path()));
 }
 
 /// Serves, and stops as it should.
-fn served(setup: Setup) {
+fn served(setup: &Setup) {
     let mut server = setup.start();
     server.terminate();
     assert!(server.wait().success());
