@@ -71,6 +71,12 @@ fn of_scheme(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim_start_matches(' '))
 }
 
+/// Whether a member of a call is called like the digest of what was shown, however it is written. Where such a one is not
+/// read it is refused, at every door: it was meant for something (K7).
+fn is_like_digest(name: &str) -> bool {
+    ["digest", "digests"].contains(&name.to_lowercase().as_str())
+}
+
 /// Who a caller is, by the secret that it shows.
 pub trait Doorkeeper: Send + Sync + std::fmt::Debug {
     /// The principal behind what is `shown`, coming through `door`; a refusal where a key is wanted and

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::api::a2a::errors::{Outcome, Problem};
+use crate::api::is_like_digest;
 use crate::engine::Words;
 use crate::kernel::{Kind, Question, RequestId, Workflow, digest};
 use crate::wire::a2a::{Content, Message, Part, Role, SendMessage};
@@ -95,10 +96,9 @@ pub(super) fn answers_by_id(message: &Message) -> Outcome<Answers> {
         };
         let members = |name: &str| data.get(name).and_then(Value::as_object).into_iter().flatten();
         // K7: what says what was shown, and cannot be read, is not passed over.
-        let near = |name: &str| ["digest", "digests"].contains(&name.to_lowercase().as_str());
         for (name, value) in data.as_object().into_iter().flatten() {
             let is_read = name == "digests" && value.is_object();
-            if near(name) && !is_read && !value.is_null() {
+            if is_like_digest(name) && !is_read && !value.is_null() {
                 return Err(invalid("expected `digests`, an object of digests by request id"));
             }
         }

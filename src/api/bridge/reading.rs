@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::api::bridge::errors::{Outcome, Problem};
 use crate::api::bridge::{apology, item};
+use crate::api::is_like_digest;
 use crate::kernel::strict::{self, Misread};
 use crate::kernel::{RunId, Verb};
 
@@ -216,9 +217,8 @@ pub(super) fn said(body: &Value) -> Outcome<Said> {
 
 /// Adds the digests of what was shown, by request id, where each answer has none of its own.
 pub(super) fn with_digests(answers: &mut Answers, body: &Value) -> Outcome<()> {
-    let near = |name: &str| ["digest", "digests"].contains(&name.to_lowercase().as_str());
     let fields = body.as_object().into_iter().flatten();
-    for (name, value) in fields.filter(|(name, _)| *name != "digests" && near(name)) {
+    for (name, value) in fields.filter(|(name, _)| *name != "digests" && is_like_digest(name)) {
         if !value.is_null() {
             let remedy = "expected `digests`, an object of digests by request id";
             return Err(Problem::invalid(name, remedy));
@@ -384,9 +384,8 @@ fn refuse_incomplete(item: &Value, place: &str) -> Outcome<()> {
 
 /// The digest of what was shown, where an answer has it beside it.
 fn digest_of(item: &Value, place: &str) -> Outcome<Option<String>> {
-    let near = |name: &str| ["digest", "digests"].contains(&name.to_lowercase().as_str());
     let fields = item.as_object().into_iter().flatten();
-    for (name, value) in fields.filter(|(name, _)| *name != "digest" && near(name)) {
+    for (name, value) in fields.filter(|(name, _)| *name != "digest" && is_like_digest(name)) {
         if !value.is_null() {
             let remedy =
                 "an answer has one `digest` beside it; `digests` by request id stand in the body";
